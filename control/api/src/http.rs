@@ -1,16 +1,16 @@
-//! The HTTP server: pages for Prometheus and JSON, read from the published snapshot.
+//! The HTTP server: metrics for Prometheus, and JSON, from the published snapshot.
 //!
 //! ```text
 //!  listener -> connection limit (64 slots) -> connection (limits of time and size) -> router
 //!                  ^                                                          |
 //!                  +- the connection longest without progress closes   count, receive, guard, answer
 //!                                                                                             |
-//!                                       chunks of at most so many bytes over all connections -+
+//!                                                chunks of limited size over all connections -+
 //! ```
 //!
-//! One thread, one current-thread runtime, away from the workers. At most [`CONNECTIONS_MAX`]
-//! clients are served at once; an idle one cannot keep its slot, and a new one always gets
-//! one. Every answer is made from one snapshot, and all answers together have a limit of memory.
+//! It runs on one thread with a single-threaded runtime, away from the workers. At most [`CONNECTIONS_MAX`]
+//! clients are served at once; an idle client can lose its slot, and a new one always gets one. Every
+//! answer is made from one snapshot, and all answers share a limit of memory.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -48,21 +48,21 @@ pub use answer::{Answer, InFlight, Refusal};
 pub use connection::CONNECTIONS_MAX;
 pub use routes::{Nothing, Parameters, ok_unless};
 
-/// How often samples of the process's own histograms are gathered.
+/// How often samples of the process's own histograms are collected.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Steps of tasks between two polls of the system: so few that the request of a new
-/// client is read before its slot is given to another.
+/// Task steps between two polls of the system: few enough to read a new client's request before its slot is
+/// given away.
 const STEPS_BETWEEN_POLLS: u32 = 8;
 
-/// Bytes of an answer that the kernel buffers for a client, about; by default it would be megabytes for each.
+/// Approximate size of the kernel's send buffer for a client, which would otherwise be megabytes.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// Why the configured server cannot start, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct StartError {
-    /// The key below `http` whose value is wrong: `listen`, where it cannot listen, or `token_file`.
+    /// The invalid key below `http`: `listen` or `token_file`.
     pub key: &'static str,
     words: String,
 }
@@ -76,7 +76,7 @@ pub struct Server {
     reload: Option<Arc<AtomicBool>>,
 }
 
-/// A server that answers, until it is stopped or dropped.
+/// A running server; stopped when dropped.
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
@@ -84,8 +84,8 @@ pub struct Running {
 }
 
 impl Server {
-    /// Listens as configured, and reads the token's file where there is one; `None` where no server
-    /// is configured.
+    /// Listens as configured, and reads the token's file, if any; returns `None` if no server is
+    /// configured.
     ///
     /// # Errors
     /// [`StartError`].
@@ -109,14 +109,14 @@ impl Server {
         Ok(Some(server.with_token(file)?))
     }
 
-    /// Listens on `address`; port 0 takes any that is free.
+    /// Listens on `address`; port 0 selects a free port.
     ///
     /// # Errors
-    /// [`StartError`] when the address is taken, not ours, or not permitted.
+    /// [`StartError`] if the address is in use, not local, or not permitted.
     pub fn bind(address: SocketAddr) -> Result<Self, StartError> {
         let listen = || {
             let listener = TcpListener::bind(address)?;
-            // Of each connection that it accepts, too.
+            // Applies to accepted connections, too.
             set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES)?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
@@ -146,10 +146,10 @@ impl Server {
         })
     }
 
-    /// Requires the token in `file` (one line) of every request, except for `/healthz` and `/readyz`.
+    /// Requires the token in `file` (one line) for every request, except `/healthz` and `/readyz`.
     ///
     /// # Errors
-    /// [`StartError`] when the file has none, or every user of the machine may read it.
+    /// [`StartError`] if the file has no token, or every user of the machine may read it.
     pub fn with_token(mut self, file: &Path) -> Result<Self, StartError> {
         let token = Token::load(file).map_err(|fault| StartError {
             key: "token_file",
@@ -166,7 +166,7 @@ impl Server {
         self
     }
 
-    /// Sets `wanted` when a reload is requested; without this, such a request is refused.
+    /// Sets `wanted` when a reload is requested; without it, such requests are refused.
     #[must_use]
     pub fn with_reload(self, wanted: Arc<AtomicBool>) -> Self {
         Self {
@@ -175,26 +175,26 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers from `published` on a thread of its own.
+    /// Answers from `published` on a separate thread.
     ///
     /// # Errors
-    /// When the system gives no thread or no event queue.
+    /// If the system cannot start a thread or an event queue.
     pub fn serve(self, published: Arc<Published>) -> io::Result<Running> {
         self.run(move |recorder, access, reload| {
             routes::router(Sources::new(published, recorder, reload), access)
         })
     }
 
-    /// Answers by the routes of another program, on a thread of its own: with the limits, the access and the counts of a
-    /// switch. `paths` are those of the routes, by which requests are counted.
+    /// Serves the routes of another program on a separate thread, with a switch's limits, access control and
+    /// counters. Requests are counted by `paths`, the paths of the routes.
     ///
     /// # Errors
-    /// When the system gives no thread or no event queue.
+    /// If the system cannot start a thread or an event queue.
     pub fn serve_routes(
         self,
         router: Router,
@@ -239,25 +239,25 @@ impl Server {
     }
 }
 
-/// The router alone, which answers from `published`, and sets `reload` where a reload may be requested: no
-/// listener, no connections and none of their limits. For programs that have these themselves.
+/// The router alone, which answers from `published`, and sets `reload` if reloads are allowed: no listener,
+/// no connections, none of their limits. For programs with a server of their own.
 pub fn router(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Router {
     let sources = Sources::new(published, process::recorder(), reload);
     routes::router(sources, Access::default())
 }
 
-/// The paths that it knows.
+/// All paths.
 pub fn paths() -> impl Iterator<Item = &'static str> {
     routes::routes().into_iter().map(|route| route.path)
 }
 
 impl Running {
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Finishes the answers under way and ends.
+    /// Finishes the answers in progress and stops.
     pub fn stop(self) {}
 }
 
@@ -288,7 +288,7 @@ async fn accept(
             }
             Err(error) => {
                 tracing::warn!("cannot accept an HTTP connection: {error}");
-                // Most likely there are no descriptors: a try at once would fail too.
+                // Most likely descriptors have run out, so an immediate retry would fail, too.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -299,7 +299,7 @@ async fn accept(
                 contain::note(Part::Http, &*panic);
             }
         }
-        // However many connections come, the open ones are served too.
+        // Serves open connections, too, however many new ones arrive.
         tokio::task::yield_now().await;
     }
     while connections.join_next().await.is_some() {}

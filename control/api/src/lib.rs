@@ -4,10 +4,10 @@
 //!  control::published::Published --> http (JSON: records::answers) <-- command line, browsers, scripts
 //!                                    prometheus (/metrics)         <-- Prometheus
 //!                                    process (the process's own metrics)
-//!  threads that log ----------------> log (the programs' log, which nobody waits for)
+//!  threads that log ----------------> log (the programs' log, which never blocks them)
 //! ```
 //!
-//! What it is not: it changes nothing in the switch, except that a reload may be requested.
+//! It does not change the switch, except to request a reload.
 #![forbid(unsafe_code)]
 
 pub mod http;

@@ -1,13 +1,13 @@
-//! The log: written by a thread of its own, so that no thread that logs waits for it.
+//! The log, written by a separate thread, so that no logging thread ever blocks.
 //!
 //! ```text
-//!  any thread ── Lines ──> lines that wait ──> thread vernier-log ──> standard error
+//!  any thread ── Lines ──> queued lines ─────> thread vernier-log ──> standard error
 //!                    │ no room                     │ takes nothing (disk full, no reader)
 //!                    └──────> counted as lost <────┘
 //! ```
 //!
 //! A full disk, or a pipe without a reader, costs lines and nothing else. Lost lines are counted in
-//! `vernier_log_lost_lines_total`; when writing works again, a line says how many they were.
+//! `vernier_log_lost_lines_total`; when writing works again, a line reports their number.
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write, stderr};
@@ -22,7 +22,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::process;
 
-/// Lines that wait take no more than this: several thousand of them.
+/// Most bytes of queued lines: several thousand lines.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Memory of a queued line in addition to its text.
@@ -31,13 +31,13 @@ const LINE_OVERHEAD_BYTES: usize = 64;
 /// How long the end of the process waits for the last lines.
 const LAST_LINES_MAX: Duration = Duration::from_secs(2);
 
-/// The log's thread; dropping it waits until what was logged is written, two seconds at most.
+/// The log's thread. Dropping it waits until everything logged is written, at most two seconds.
 #[derive(Debug)]
 pub struct Log {
     lines: Lines,
 }
 
-/// Where lines go: takes each at once, or counts it as lost.
+/// A writer of lines: queues each at once, or counts it as lost.
 #[derive(Debug, Clone)]
 pub struct Lines {
     entries: Sender<Entry>,
@@ -60,9 +60,9 @@ impl Level {
 
 enum Entry {
     Line(Vec<u8>),
-    /// To be run between two lines.
+    /// To run between two lines.
     Task(Box<dyn FnOnce() + Send>),
-    /// To be answered when everything before is written.
+    /// To answer when everything before is written.
     End(Sender<()>),
 }
 
@@ -70,7 +70,7 @@ impl Log {
     /// Starts the thread, which runs `begin` and then writes to `out`.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn start(
         out: impl Write + Send + 'static,
         begin: impl FnOnce() + Send + 'static,
@@ -95,14 +95,14 @@ impl Log {
         })
     }
 
-    /// Where lines go.
+    /// A writer of lines.
     pub fn lines(&self) -> Lines {
         self.lines.clone()
     }
 }
 
-/// Runs a program whose log goes to standard error; the log's thread runs `begin` first. A program that fails says why in its log,
-/// and ends with the code beside the error.
+/// Runs a program whose log goes to standard error; the log's thread runs `begin` first. If the program fails, its
+/// log says why, and it exits with the code beside the error.
 pub fn run<E: AsRef<dyn Error>>(
     program: &str,
     begin: impl FnOnce() + Send + 'static,
@@ -130,21 +130,21 @@ impl Drop for Log {
     fn drop(&mut self) {
         let (answer, answered) = unbounded();
         if self.lines.entries.send(Entry::End(answer)).is_ok() {
-            // In vain where the lines find no room: they are lost with the process.
+            // Times out if the lines find no room; they are lost with the process.
             let _ = answered.recv_timeout(LAST_LINES_MAX);
         }
     }
 }
 
 impl Lines {
-    /// Lets the log's thread run `task`, such as one that keeps it off the workers' CPUs.
+    /// Runs `task` on the log's thread, for example to keep it off the workers' CPUs.
     pub fn run(&self, task: impl FnOnce() + Send + 'static) {
-        // It can only be gone at the very end.
+        // Fails only at the very end.
         let _ = self.entries.send(Entry::Task(Box::new(task)));
     }
 
-    /// Makes this the log of the process: `tracing` and panics write to it. `VERNIER_LOG` sets the level; without it,
-    /// `default` does.
+    /// Makes this the log of the process, used by `tracing` and panics. `VERNIER_LOG` sets the level; the default is
+    /// `default`.
     pub fn install(&self, default: &str, is_json: bool) {
         let filter = EnvFilter::try_from_env("VERNIER_LOG");
         let lines = self.clone();
@@ -157,12 +157,12 @@ impl Lines {
         } else {
             log.with_ansi(stderr().is_terminal()).init();
         }
-        // The usual hook would wait for standard error.
+        // The default hook would block on standard error.
         std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     }
 
-    /// Writes why `program` ends, each line with its name: the message, which may have several lines, and each cause that
-    /// the words before it have not said already.
+    /// Logs why `program` ends, each line with its name: the message, which may have several lines, and each cause
+    /// that is not contained in it.
     pub fn fail(&mut self, program: &str, error: &(dyn Error + 'static)) {
         let mut words = error.to_string();
         let mut cause = error.source();
@@ -173,19 +173,19 @@ impl Lines {
             }
             cause = error.source();
         }
-        // Never fails: a line that finds no room is counted.
+        // Never fails: a line without room is counted.
         for line in words.lines() {
             let _ = self.write_all(format!("{program}: {line}\n").as_bytes());
         }
     }
 
-    /// Lines that were lost since the log began.
+    /// Lines lost since the log began.
     pub fn lost(&self) -> u64 {
         self.level.lost.load(Ordering::Relaxed)
     }
 }
 
-/// One write is one line. It neither fails nor waits.
+/// Each write is one line. It neither fails nor blocks.
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let bytes = line.len() + LINE_OVERHEAD_BYTES;
@@ -204,14 +204,14 @@ impl Write for Lines {
     }
 }
 
-/// The thread that writes.
+/// The writing thread.
 struct LineWriter<W> {
     to_write: Receiver<Entry>,
     level: Arc<Level>,
-    /// Lost lines that the log has reported.
+    /// Lost lines reported so far.
     reported: u64,
     out: W,
-    /// Only the beginning of the last line was taken.
+    /// Whether only the beginning of the last line was written.
     is_torn: bool,
 }
 
@@ -245,8 +245,8 @@ impl<W: Write> LineWriter<W> {
         }
     }
 
-    /// Reports how many lines were lost since the last report. That is a line like any other: if it is lost,
-    /// it counts as one more, and the next report includes it.
+    /// Reports how many lines were lost since the last report. The report can be lost like any other line;
+    /// then the next one includes it.
     fn report_lost(&mut self) {
         let lost = self.level.lost.load(Ordering::Relaxed);
         if lost > self.reported {

@@ -1,12 +1,11 @@
-//! A snapshot as a page for Prometheus: text, OpenMetrics with exemplars, or protobuf with native histograms. One walk over
-//! the metrics, two writers.
+//! Writes a snapshot for Prometheus: as text, OpenMetrics with exemplars, or protobuf with native histograms. One
+//! pass over the metrics, two writers.
 //!
-//! Most families are declared where their records are ([`records::snapshot`], [`contract::counters`]); here are the
-//! labels of each record, and the families that are made from more than one field.
+//! Most families are declared beside their records ([`records::snapshot`], [`contract::counters`]). This module adds
+//! the labels of each record, and the families made from several fields.
 //!
-//! Base units throughout: seconds, bytes, ratios. Every label set is bounded by the configuration.
-//! A segment without packets has its counters, but no histogram: a bridge of 64 ports has
-//! 4,032 segments, and most have no packets.
+//! Base units throughout: seconds, bytes, ratios. Every set of labels is bounded by the configuration. A segment
+//! without packets has counters, but no histogram: a bridge of 64 ports has 4,032 segments, and most have no packets.
 
 use std::io;
 
@@ -32,9 +31,9 @@ pub use page::{Filter, Labels, Page};
 pub enum Format {
     /// Text, exposition format 0.0.4.
     Text,
-    /// OpenMetrics 1.0: text whose buckets of delays name a slow flow each.
+    /// OpenMetrics 1.0: text whose delay buckets each name a slow flow.
     OpenMetrics,
-    /// Protobuf, delimited: delays of segments as native histograms, beside their classic buckets.
+    /// Protobuf, delimited: delays of segments as native histograms, in addition to classic buckets.
     Protobuf,
 }
 
@@ -55,8 +54,8 @@ impl Format {
     }
 }
 
-/// Writes the page, a part at a time: the families of the snapshot and of `own`, a text of the process's own recorder, that
-/// `settings` select, with histograms as fine as they say.
+/// Writes the page piece by piece: those families of the snapshot and of `own`, the text of the process's own
+/// recorder, that `settings` select, with their number of buckets.
 ///
 /// # Errors
 /// Those of `out`.
@@ -85,8 +84,8 @@ pub fn write(
     page.finish()
 }
 
-/// Writes a page of another program as text, a part at a time: the families that `families` adds, and those of `own`, a
-/// text of the process's own recorder.
+/// Writes the page of another program as text, piece by piece: the families added by `families`, and those of `own`,
+/// the text of the process's own recorder.
 ///
 /// # Errors
 /// Those of `out`.
@@ -101,12 +100,12 @@ pub fn write_families(
     page.finish()
 }
 
-/// Adds what a sender of reports has counted, where there is one.
+/// Adds the counters of a sender of reports, if any.
 pub fn reports(page: &mut Page, reports: Option<&Reports>) {
     page.metrics(Reports::metrics(), reports.into_iter().flat_map(whole));
 }
 
-/// A record of the whole switch: without labels.
+/// A record of the whole switch, without labels.
 fn whole<R>(record: &R) -> impl Iterator<Item = (Labels<'_>, &R)> + Clone {
     std::iter::once((Labels::new(), record))
 }

@@ -1,4 +1,4 @@
-//! Addresses as people write them.
+//! Addresses in text form.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,7 +20,7 @@ pub struct MacAddress(pub [u8; 6]);
 pub struct Prefix {
     /// Its first address.
     pub address: IpAddr,
-    /// Its length: 0 to 32, or to 128 for IPv6.
+    /// Its length: 0 to 32, or 0 to 128 for IPv6.
     pub bits: u8,
 }
 
@@ -57,8 +57,8 @@ impl FromStr for MacAddress {
 }
 
 impl MacAddress {
-    /// Whether it is the address of one station: neither a group's, by the lowest bit of its first octet (IEEE 802,
-    /// clause 8.2), nor all zeros.
+    /// Whether it is a unicast address other than zero; the lowest bit of the first octet marks a group (IEEE 802,
+    /// clause 8.2).
     pub(crate) fn is_individual(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }
@@ -100,7 +100,7 @@ impl FromStr for Prefix {
 }
 
 impl Prefix {
-    /// Whether an address is in it; one of the other family is not.
+    /// Whether the prefix contains an address; never one of the other family.
     pub fn contains(&self, address: IpAddr) -> bool {
         let is_alike = |own: u128, other: u128, bits_max: u32| {
             let rest = bits_max.saturating_sub(self.bits.into());
@@ -122,10 +122,10 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// An address to listen on: with its port; a port alone, `:9464`, for all addresses of IPv4 and IPv6, or `localhost:9464`.
+/// Parses an address to listen on, with its port. A port alone, `:9464`, means all addresses of IPv4 and IPv6.
 ///
 /// # Errors
-/// [`AddressError`] of any other text.
+/// [`AddressError`] for any other text.
 pub fn listen_address(text: &str) -> Result<SocketAddr, AddressError> {
     let named = |host: &str| match host {
         "" => Some(IpAddr::from(Ipv6Addr::UNSPECIFIED)),
@@ -154,7 +154,7 @@ pub(crate) fn deserialize_listen<'de, D: Deserializer<'de>>(
     address.transpose().map_err(D::Error::custom)
 }
 
-/// Types that are one string in JSON: as they are displayed and parsed.
+/// Types that are a single string in JSON, as displayed and parsed.
 macro_rules! as_text {
     ($($name:ident),*) => {$(
         impl TryFrom<String> for $name {
@@ -194,7 +194,7 @@ macro_rules! with_pattern {
     )*};
 }
 
-// The patterns find slips of the pen in an editor; what is an address is said by `FromStr`.
+// The patterns catch typos in an editor; `FromStr` decides.
 with_pattern! {
     MacAddress: "An Ethernet address, written `02:00:00:00:00:01`.",
         "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$";

@@ -1,4 +1,5 @@
-//! Changes while packets flow, from the data plane to the control core, and what is published of a reload.
+//! Changes while packets flow, sent from the data plane to the control core, and the published outcome of a
+//! reload.
 //!
 //! ```text
 //!  data plane                        control core
@@ -18,61 +19,60 @@ use crate::handover::ControlEnd;
 use crate::ids::{GenerationId, PortIndex};
 use crate::wire::handover::WireControlEnd;
 
-/// The control core at a poll, before it applies any event of that poll.
+/// State of the control core at a poll, before it applies any event of that poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreStatus {
     /// The present epoch.
     pub epoch: Epoch,
     /// The newest generation.
     pub generation: GenerationId,
-    /// The generation before the newest is still being read: a [`Change`] would be refused.
+    /// Whether the previous generation is still being read; a [`Change`] would be rejected.
     pub is_busy: bool,
     /// Workers that have made no pass for a second.
     pub stalled_workers: usize,
 }
 
-/// A generation of what is measured, as the control core needs to know it. Workers take it up at
-/// the rollover to epoch `from`, or at a later one: an epoch that they do not all measure in one
-/// generation is unusable. From then on an epoch waits for the workers that have an end, and for
-/// no other.
+/// A generation of the measurement, with what the control core needs to know about it. Workers switch to it
+/// at the rollover to epoch `from`, or a later one; an epoch that they measure in different generations is
+/// unusable. From then on an epoch waits only for workers with an end.
 #[derive(Debug)]
 pub struct Change {
-    /// The generation, greater than all before.
+    /// Its number, greater than all before.
     pub number: GenerationId,
-    /// The first epoch of the generation. Two after the present one leave time to pass it on.
+    /// The first epoch of the generation. Two epochs after the current one leave time to pass it on.
     pub from: Epoch,
     /// The configuration: ports by index, segments in the order of the shards'.
     pub config: Config,
-    /// What the shards of all workers together hold.
+    /// Layout of all workers' shards together.
     pub layout: ShardLayout,
-    /// For each worker where its shards come from, whole or [parts](ShardLayout::part); `None`, or
-    /// left out at the end, for one that measures nothing.
+    /// For each worker, the source of its shards, whole or [parts](ShardLayout::part); `None` or missing at
+    /// the end for a worker that measures nothing.
     pub ends: Vec<Option<ControlEnd>>,
-    /// Ports whose segment on the wire is new, or has changed, and where what they count comes from.
-    /// A wire that is not named here stays as it is; one that the configuration does not have ends.
+    /// Ports whose segment on the wire is new or changed, with the source of their counts. Other wires stay
+    /// as they are; one without configuration ends.
     pub wires: Vec<(PortIndex, WireControlEnd)>,
-    /// The keys of the wires that are named here.
+    /// The keys of these wires.
     pub keys: WireKeys,
 }
 
-/// A change that the control core does not take.
+/// Why the control core rejected a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// The generation before the newest is still being read.
+    /// The previous generation is still being read.
     #[error("generation {number} is not over yet; try again after the next epoch")]
     Busy {
-        /// The generation that is not over.
+        /// The previous generation.
         number: GenerationId,
     },
-    /// The numbers of generations rise.
+    /// Numbers of generations must rise.
     #[error("generation {number} is not newer than the present one, {present}")]
     Stale {
         /// The number given.
         number: GenerationId,
-        /// That of the newest generation.
+        /// The newest generation.
         present: GenerationId,
     },
-    /// There cannot be more ends than workers.
+    /// More ends than workers.
     #[error("{ends} ends for {workers} workers; a worker has one at most")]
     Ends {
         /// Ends given.
@@ -85,10 +85,10 @@ pub enum ChangeError {
     Wire {
         /// The port.
         port: PortIndex,
-        /// Why not.
+        /// The reason.
         message: String,
     },
-    /// The segments of configuration and layout differ.
+    /// Configuration and layout have different segments.
     #[error("the configuration has {configured} segments, the shards have {laid_out}")]
     Segments {
         /// Segments of the configuration.
@@ -104,26 +104,26 @@ pub enum ChangeError {
 /// A reload of the configuration, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reload {
-    /// Reloads since the switch started, this one included.
+    /// Number of reloads since the switch started, including this one.
     pub number: u64,
-    /// How far it got.
+    /// Its state.
     pub outcome: ReloadOutcome,
-    /// What was wrong with it, or what changed; may be empty.
+    /// What was wrong, or what changed; may be empty.
     pub message: String,
 }
 
-/// How far a reload got.
+/// State of a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReloadOutcome {
     /// The file is being read and the change prepared.
     Reading,
-    /// Refused as a whole: nothing has changed.
+    /// Rejected as a whole; nothing has changed.
     Refused,
-    /// It is the configuration in use already.
+    /// Equal to the current configuration.
     Unchanged,
-    /// The workers are changing to it.
+    /// Workers are switching to it.
     UnderWay,
-    /// It is in use.
+    /// In use.
     Done,
 }

@@ -1,4 +1,4 @@
-//! What a configuration would use, said before anything is started.
+//! Describes the resources that a configuration would use, before anything is started.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use crate::units::{bytes, rate};
 
 pub mod cost;
 
-/// Segments that are named one by one; of more only the number is given.
+/// Most segments that are named; of further ones only the number is given.
 const NAMED_MAX: usize = 8;
 
-/// What is printed of one matter: its name, before the first of its lines.
+/// A section of the report: its name, before the first of its lines.
 type Section = (&'static str, Vec<String>);
 
 /// A report for people: ports, forwarding, segments, methods, workers, memory, cost, addresses.
@@ -85,7 +85,7 @@ fn describe_port(owner: Option<usize>, port: &Port) -> String {
         }
     };
     let owner = match owner {
-        Some(worker) => format!(", worker {worker} sends for all"),
+        Some(worker) => format!(", worker {worker} transmits for all"),
         None => String::new(),
     };
     format!("{name}: {what}; MTU {mtu}, {capacity}, {queues}{owner}")
@@ -109,17 +109,17 @@ fn describe_forwarding(forwarding: &Forwarding) -> String {
             };
             format!("bridge, {fdb_entries} addresses{fixed}, forgotten after {ageing_s} s")
         }
-        Forwarding::Host => "as the host decides".to_owned(),
+        Forwarding::Host => "by the host program".to_owned(),
     }
 }
 
 fn describe_worker(config: &Config, worker: &Worker, queues: &[(usize, u16)]) -> String {
     let core = match worker.core {
         Some(core) => format!("CPU {core}"),
-        None => "a CPU of those this process may use".to_owned(),
+        None => "any CPU that this process may use".to_owned(),
     };
     let idle = match worker.idle {
-        Idle::Spin => "polls without rest",
+        Idle::Spin => "polls continuously",
         Idle::Pause => "pauses between empty polls",
         Idle::Sleep => "sleeps when idle",
     };
@@ -184,11 +184,11 @@ fn describe_measurement(config: &Config, segments: &[Segment]) -> Vec<Section> {
         .collect()
 }
 
-/// Each segment on the wire: where it leads, what is kept, what that takes of the link.
+/// Each segment on the wire: where it leads, its sizes, and its use of the link.
 fn describe_wires(config: &Config) -> Vec<String> {
     let described = config.wires().flat_map(|(port, wire)| {
         let name = config.port_name(port);
-        // Sizes that cannot be laid out are refused before.
+        // Invalid sizes were rejected before.
         let (layout, sent) = (config.wire_layout(port).ok(), config.wire_bytes(port).ok());
         let to = match &wire.peer {
             None => "a direct link".to_owned(),
@@ -211,10 +211,7 @@ fn describe_wires(config: &Config) -> Vec<String> {
             let (rows, stash) = (rows.join(" + "), layout.stash_packets);
             let adaptive = config.wire_adaptive_lda(port);
             let losses = adaptive.map_or_else(String::new, |lda| {
-                format!(
-                    " for losses as they are, up to {} %",
-                    lda.worst_loss * 100.0
-                )
+                format!(" that adapt to losses up to {} %", lda.worst_loss * 100.0)
             });
             format!("{name}: LDA {rows} rows{losses}, {lds}, stash of {stash} packets")
         });
@@ -257,15 +254,15 @@ fn describe_memory(config: &Config) -> Vec<String> {
     });
     let budget = match config.memory_budget_mib {
         Some(mib) => format!("{mib} MiB"),
-        None => "half of what is free at start".to_owned(),
+        None => "half of the memory free at start".to_owned(),
     };
     let total = format!(
-        "all but packets: {}; budget {budget}",
+        "everything but packets: {}; budget {budget}",
         bytes(memory.total_bytes() as u64)
     );
     let held = Held::of(config);
     let held = format!(
-        "at most {} buffers are held at once: {} in descriptors, {} in queues, {} by workers",
+        "at most {} buffers are in use at once: {} in descriptors, {} in queues, {} by workers",
         held.total(),
         held.descriptors,
         held.queues + held.rings,
@@ -285,7 +282,7 @@ fn describe_cost(config: &Config) -> Vec<String> {
         .map(|step| format!("{:.1} ns {}", step.ns, step.name));
     let sum: f64 = steps.iter().map(|step| step.ns).sum();
     let total = format!(
-        "{sum:.0} ns a packet in all, {:.1} million a second by one worker",
+        "{sum:.0} ns a packet in total, {:.1} million a second per worker",
         cost::rate_mpps(&steps)
     );
     let cpu = format!("for: {}", cost::CPU);

@@ -1,7 +1,7 @@
-//! The configuration, as `vernier.json` spells it.
+//! The configuration, as written in `vernier.json`.
 //!
-//! [`Config::parse`] is the only way in from text: what it returns has passed every range check
-//! that the fields' documentation states.
+//! [`Config::parse`] is the only way in from text: its result has passed every range check in the
+//! fields' documentation.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub use wire::{
 /// Most workers of one switch.
 pub const WORKERS_MAX: usize = 64;
 
-/// Packets that wait in a ring between a worker and the owner of a port.
+/// Packets that a ring between a worker and the owner of a port can hold.
 pub const RING_PACKETS: usize = 1_024;
 
 /// A whole configuration.
@@ -58,45 +58,46 @@ pub struct Config {
     /// The ports, in order; 1 to 64.
     #[schemars(length(min = 1, max = PORTS_MAX))]
     pub ports: Vec<Port>,
-    /// What happens between them.
+    /// How packets are forwarded between them.
     pub forwarding: Forwarding,
-    /// Traffic classes, at most 8; what no rule names belongs to the last. None: all
-    /// packets are of one class, `all`.
+    /// Traffic classes, at most 8; packets that match no rule belong to the last. If empty, there
+    /// is one class, `all`.
     #[serde(default)]
     #[schemars(length(max = CLASSES_MAX))]
     pub classes: Vec<Class>,
-    /// Which packets belong to which class: the first rule that matches decides. At most 256.
+    /// Which packets belong to which class; the first matching rule decides. At most 256.
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub rules: Vec<Rule>,
     /// What is measured.
     #[serde(default)]
     pub measurement: Measurement,
-    /// Who this switch is to those that it measures segments on the wire with; needed where a port has
-    /// a `wire`.
+    /// This switch's identity towards switches at the other end of a wire; needed if a port has a
+    /// `wire`.
     #[serde(default)]
     pub wire: Option<WireSwitch>,
-    /// Who does the work, 1 to 64. None: one for each port, as far as there are CPUs
-    /// when one is left to the control core.
+    /// The workers, 1 to 64. If omitted, one for each port, as far as there are CPUs after one is
+    /// left to the control core.
     #[serde(default)]
     #[schemars(length(max = WORKERS_MAX))]
     pub workers: Vec<Worker>,
-    /// Most memory in MiB for all that is not packets (synopses, flow tables, FDB, queues), 1 to
-    /// 1,048,576; a configuration, or a change, that needs more is refused. None: half of what the
-    /// machine has free at start.
+    /// Most memory in MiB for everything but packets (synopses, flow tables, FDB, queues), 1 to
+    /// 1,048,576; a configuration or change that needs more is rejected. If omitted, half of what
+    /// the machine has free at start.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub memory_budget_mib: Option<u32>,
-    /// Where the answers are served.
+    /// The HTTP server.
     #[serde(default)]
     pub http: Http,
-    /// What is written for Prometheus.
+    /// Which metrics are written for Prometheus.
     #[serde(default)]
     pub prometheus: Prometheus,
-    /// Reports of every epoch to NATS JetStream, for a `vernier-station`; none: there are none.
+    /// Reports of every epoch to NATS JetStream, for a `vernier-station`. If omitted, none are
+    /// sent.
     #[serde(default)]
     pub report: Option<Report>,
-    /// Flows and segments to an IPFIX collector; none: there is no export.
+    /// Export of flows and segments to an IPFIX collector. If omitted, nothing is exported.
     #[serde(default)]
     pub ipfix: Option<Ipfix>,
     /// How DPDK is started.
@@ -104,17 +105,17 @@ pub struct Config {
     pub dpdk: Dpdk,
 }
 
-/// How packets find their way; in JSON `mode` says which, `patch` or `bridge`.
+/// How packets are forwarded; `mode` is `patch` or `bridge`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Forwarding {
-    /// A transparent patch panel: all that enters one port of a pair leaves by the other.
+    /// A transparent patch panel: every packet received on one port of a pair leaves by the other.
     Patch {
         /// Pairs of port names; a port is in one pair at most.
         #[schemars(length(min = 1, max = PORTS_MAX / 2))]
         pairs: Vec<(String, String)>,
-        /// When one port of a pair loses its link, the other's is taken down too, where the device
-        /// can; default false.
+        /// Take a port of a pair down when the other one loses its link, if the device can; default
+        /// false.
         #[serde(default)]
         link_loss_forwarding: bool,
     },

@@ -1,11 +1,11 @@
-//! Counters of the data plane: written by one worker, read by anybody, never locked.
+//! Counters of the data plane: one worker writes them, anyone reads them, no lock is taken.
 //!
-//! A worker owns its block and adds with a plain load and store; a reader may see a value a few
-//! packets old, never a torn one. Everything only rises over the engine's life, so that
-//! `received = transmitted + dropped + in flight` can be checked at any time.
+//! A worker owns its block and adds with a plain load and store. A reader may see a value that is a few packets old,
+//! but never a torn one. Counters only rise while the engine exists, so `received = transmitted + dropped + in
+//! flight` can be checked at any time.
 //!
-//! Each is declared here and nowhere else: what a worker writes, the record that the snapshot shows, and the metric of
-//! `/metrics` and `docs/metrics.md` come of one line ([`crate::metric`]).
+//! Each counter is declared once, here. The worker's counter, the record in the snapshot, and the metric in
+//! `/metrics` and `docs/metrics.md` all come from that line ([`crate::metric`]).
 
 use measure::flows::{FlowTable, Untracked};
 use schemars::JsonSchema;
@@ -28,22 +28,22 @@ labelled_enum! {
         Oversize = "oversize",
         /// Addressed to 01:80:C2:00:00:0X, which a bridge does not forward (IEEE 802.1D 7.12.6).
         LinkLocal = "link_local",
-        /// From a multicast or all-zero address, which no station has: not forwarded by the bridge.
+        /// From a multicast or all-zero source address, which the bridge does not forward.
         BadSource = "bad_source",
-        /// MAC PAUSE (ethertype 0x8808): ends at the link.
+        /// MAC PAUSE (ethertype 0x8808), which ends at the link.
         Pause = "pause",
         /// The bridge knows the destination on the port the frame came from (no hairpin).
         Hairpin = "hairpin",
-        /// The port has no partner to forward to.
+        /// The port has no partner that it forwards to.
         NoDestination = "no_destination",
-        /// Flooded frames of the ingress port are over the limit.
+        /// Flooded frames from the ingress port exceed the limit.
         Storm = "storm",
-        /// A tag, or none, where the port takes no such frame, or a VLAN that it is no member of; or a
-        /// second tag that would become the first at an access port.
+        /// The port does not accept tagged (or untagged) frames, or is no member of the VLAN; or an access
+        /// port would send a frame that still has a second tag.
         Vlan = "vlan",
-        /// No room in front of the frame for the VLAN tag that it needs.
+        /// No room for the VLAN tag in front of the frame.
         NoHeadroom = "no_headroom",
-        /// No mbuf for a copy to flood.
+        /// No mbuf for the copy of a flooded frame.
         NoMbuf = "no_mbuf",
         /// The egress port has no link.
         LinkDown = "link_down",
@@ -57,23 +57,22 @@ labelled_enum! {
         Expired = "expired",
         /// Still queued when the switch stopped.
         Shutdown = "shutdown",
-        /// A control frame of a segment on the wire, accepted or not: it ends here.
+        /// A control frame of a segment on the wire, accepted or not; it is not forwarded.
         Control = "control",
-        /// The port is looped to this very switch: no data passes.
+        /// The port is looped to this same switch, so it passes no data.
         Loop = "loop",
     }
 }
 
-/// Class queues of a port, at most; as many as [classes](CLASSES_MAX).
+/// Most class queues of a port, one for each [class](CLASSES_MAX).
 pub const QUEUES_MAX: usize = CLASSES_MAX;
 
 /// Buckets of the histogram of bursts.
 pub const BURST_BUCKETS: usize = 8;
 
 counters! {
-    /// Counters of one port as one worker sees it. Drops are counted at the port the packet came in
-    /// by, except those behind the decision ([`DropReason::LinkDown`] and later), which are counted at
-    /// the port it was to leave by.
+    /// Counters of one port as one worker sees it. Drops are counted at the ingress port; those after the
+    /// forwarding decision ([`DropReason::LinkDown`] and later) are counted at the egress port.
     #[repr(align(128))]
     pub struct PortCounters {
         rx_packets: Counter "vernier_port_received_packets_total", packets, in "worker", "Packets received.";
@@ -84,47 +83,47 @@ counters! {
         tx_bytes: Counter "vernier_port_transmitted_bytes_total", bytes, in "worker",
             "Bytes of the packets transmitted.";
         refused_packets: Counter "vernier_port_refused_packets_total", packets, in "plugin",
-            "Packets that a vhost-user port of a program with the plugin had no room for, once for each offer.";
+            "Packets that a full vhost-user port of a program with the plugin refused, counted once for each attempt.";
         copies: Counter "vernier_port_copied_packets_total", packets, in "worker",
-            "Copies made to flood packets that came in by the port.";
+            "Copies made of packets that were received on the port and flooded.";
         queued_packets: Gauge "vernier_port_queued_packets", packets, in "worker",
-            "Packets that wait to be sent.";
+            "Packets queued for transmission.";
     }
     and {
-        /// Frames by what the parser found, where they are parsed, in the order of `measure::packet::Kind::ALL`.
+        /// Parsed frames by what the parser found, in the order of `measure::packet::Kind::ALL`.
         pub kinds: [Counter; measure::packet::Kind::COUNT],
         /// Drops, in the order of [`DropReason::ALL`].
         pub drops: [Counter; DropReason::ALL.len()],
-        /// What left, and what did not, by class.
+        /// Transmitted and dropped packets, by class.
         pub classes: [ClassCounters; CLASSES_MAX],
         /// The egress queues, in the order of the configuration.
         pub queues: [QueueCounters; QUEUES_MAX],
         /// The device that the port leads to.
         pub around: AroundCounters,
-        /// What the neighbour says of itself.
+        /// The last LLDP frame from the neighbour.
         pub lldp: LldpSlot,
     }
     read as PortReading
 }
 
 counters! {
-    /// Counters of one port of somebody else's device that packets are measured around. `entered = returned + lost +
-    /// displaced` and what is inside, over all ports of the device.
+    /// Counters of one port of another device that packets are measured around. Over all ports of the device,
+    /// `entered = returned + lost + displaced + inside`.
     pub struct AroundCounters {
         entered_packets: Counter "vernier_around_entered_packets_total", packets, in "meter",
             "Packets that left for the device by the port.";
         returned_packets: Counter "vernier_around_returned_packets_total", packets, in "meter",
-            "Packets that came back by the port, having entered the device by any.";
+            "Packets that came back by the port after entering the device by any port.";
         reflected_packets: Counter "vernier_around_reflected_packets_total", packets, in "meter",
-            "Packets among those returned that had entered by the same port: no segment has them.";
+            "Returned packets that had entered by the same port; no segment counts them.";
         lost_packets: Counter "vernier_around_lost_packets_total", packets, in "meter",
             "Packets that entered by the port and did not come back in time: lost, or rewritten beyond recognition.";
         unknown_packets: Counter "vernier_around_unknown_packets_total", packets, in "meter",
-            "Packets that came back by the port and had not entered: made by the device, late, or rewritten beyond recognition.";
+            "Packets that came back by the port without having entered: made by the device, late, or rewritten beyond recognition.";
         displaced_packets: Counter "vernier_around_displaced_packets_total", packets, in "meter",
             "Packets that entered by the port and were evicted from a full table: counted neither as measured nor as lost.";
         reordered_packets: Counter "vernier_around_reordered_packets_total", packets, in "meter",
-            "Packets that came back by the port after one that had entered later by the same port (RFC 4737). Only packets that the same worker received are compared: receive queues of different workers have no common order.";
+            "Packets that came back by the port after one that had entered later by the same port (RFC 4737). Only packets received by the same worker are compared, because receive queues of different workers have no common order.";
     }
     read as AroundReading
 }
@@ -149,7 +148,7 @@ counters! {
         bytes: Gauge "vernier_queue_bytes", bytes, in "egress", "Bytes in the egress queue.";
     }
     and {
-        /// Packets refused since it was full, in packets or bytes ([`DropReason::QueueFull`]).
+        /// Packets refused because the queue was full, in packets or bytes ([`DropReason::QueueFull`]).
         pub full: Counter,
         /// Packets dropped early ([`DropReason::Red`]).
         pub red: Counter,
@@ -160,7 +159,7 @@ counters! {
 }
 
 impl QueueCounters {
-    /// Its drops by reason.
+    /// Drops by reason.
     pub fn drops(&self) -> [(DropReason, &Counter); 3] {
         [
             (DropReason::QueueFull, &self.full),
@@ -187,29 +186,29 @@ counters! {
     /// Counters of one worker.
     #[repr(align(128))]
     pub struct WorkerCounters {
-        // Also its heartbeat: a worker whose passes do not rise has stalled.
+        // Also a heartbeat: a worker whose passes do not rise has stalled.
         passes: Counter "vernier_worker_passes_total", passes, in "worker", "Passes of the worker's loop.";
         idle_passes: Counter "vernier_worker_idle_passes_total", passes, in "worker",
             "Passes that neither received nor sent a packet.";
-        // With `busy_ticks`, what a packet costs.
+        // With `busy_ticks`, the cost of a packet.
         busy_packets: Counter "vernier_worker_received_packets_total", packets, in "worker",
-            "Packets that the worker received, from ports and from other workers.";
+            "Packets that the worker received from ports and from other workers.";
         ring_packets: Gauge "vernier_worker_ring_packets", packets, in "worker",
-            "Packets that wait in rings from other workers.";
+            "Packets queued in rings from other workers.";
         generation: Gauge "vernier_worker_generation", generation, in "worker",
-            "Generation that the worker works in.";
+            "Generation that the worker runs.";
     }
     and {
         /// Ticks spent in passes that did some work.
         pub busy_ticks: Counter,
-        /// Gauge: longest time between two polls of one port since the previous tick, in ticks: what
-        /// a stamp cannot see.
+        /// Gauge: longest time between two polls of one port since the previous tick, in ticks: the error
+        /// that a stamp may have.
         pub poll_gap_ticks_max: Counter,
         /// Bursts received, by size: one packet, 2, 3 to 4, 5 to 8, .. 33 to 64, more.
         pub bursts: [Counter; BURST_BUCKETS],
-        /// Packets that are not measured as others are.
+        /// Packets measured in an exceptional way.
         pub exceptions: ExceptionCounters,
-        /// The table of its flows.
+        /// Its flow table.
         pub flows: FlowTableCounters,
         /// Reference packets.
         pub references: ReferenceCounters,
@@ -220,13 +219,13 @@ counters! {
 }
 
 counters! {
-    /// Packets that are not measured as others are.
+    /// Packets measured in an exceptional way.
     pub struct ExceptionCounters {
         backward_packets: Counter "vernier_backward_packets_total", packets, in "meter",
-            "Packets that seem to have left before they came, since the counters of two cores disagree: their delay \
-             is taken for 0.";
+            "Packets that seem to have left before they arrived, because the counters of two cores disagree; their \
+             delay counts as 0.";
         outlived_packets: Counter "vernier_outlived_packets_total", packets, in "meter",
-            "Packets that waited until the generation that measured them had gone: they count in no segment.";
+            "Packets still queued when the generation that measured them had ended; no segment counts them.";
     }
     read as #[schemars(rename = "Exceptions")] ExceptionReading
 }
@@ -237,21 +236,21 @@ counters! {
         injected: Counter "vernier_worker_references_injected_total", references, in "references",
             "Reference packets injected.";
         received: Counter "vernier_worker_references_received_total", references, in "references",
-            "Reference packets that came to the egress point.";
+            "Reference packets that reached the egress point.";
         left_out: Counter "vernier_worker_references_left_out_total", references, in "references",
-            "Reference packets left out, since too many of their stream were under way.";
+            "Reference packets not injected, because too many of their stream were in flight.";
         overflowed_packets: Counter "vernier_worker_reference_overflowed_packets_total", packets, in "references",
-            "Packets that did not fit into an interpolation buffer: estimated from the left reference.";
+            "Packets that did not fit into an interpolation buffer; their delay is estimated from the left reference.";
         late_estimates: Counter "vernier_worker_reference_late_estimates_total", packets, in "references",
-            "Estimates for packets whose epoch was sealed by then, or went unmeasured.";
+            "Estimates for packets whose epoch was already sealed, or was not measured.";
     }
     read as #[schemars(rename = "References")] ReferenceReading
 }
 
-/// What a worker's flow table counts.
+/// Counters of a worker's flow table.
 #[derive(Debug, Default)]
 pub struct FlowTableCounters {
-    /// Gauge: slots that no flow has.
+    /// Gauge: free slots.
     pub free_slots: Counter,
     /// Packets of flows that found no free slot.
     pub without_free_slot: Counter,
@@ -262,8 +261,8 @@ pub struct FlowTableCounters {
 }
 
 impl FlowTableCounters {
-    /// Takes over the table's counts. Its totals are those since it was made, to which `base` is
-    /// added: what earlier tables of the worker counted.
+    /// Copies the table's counts. `base`, the counts of the worker's earlier tables, is added to its
+    /// totals.
     pub fn set(&self, table: &FlowTable, base: Untracked) {
         let own = table.untracked();
         let sum = u64::wrapping_add;
@@ -294,7 +293,7 @@ impl WorkerCounters {
         }
     }
 
-    /// Counts a burst of `packets` packets received; none is no burst.
+    /// Counts a burst of `packets` received packets; 0 packets are no burst.
     #[inline]
     pub fn burst(&self, packets: usize) {
         if packets > 0 {
@@ -305,35 +304,35 @@ impl WorkerCounters {
 }
 
 labelled_enum! {
-    /// Why a control frame that came in by a wire port was rejected.
+    /// Why a control frame received on a wire port was rejected.
     pub enum Rejection {
         /// Not one whole frame of a known kind.
         Malformed = "malformed",
-        /// Under a key that is not configured here, or under none.
+        /// Under an unknown key, or none.
         UnknownKey = "unknown_key",
         /// With a wrong tag.
         Tag = "tag",
-        /// Of another session than the present one.
+        /// Of another session than the current one.
         Session = "session",
-        /// Seen before, or too old to know.
+        /// A replay, or too old to tell.
         Replayed = "replayed",
-        /// Accepted, but the control core had no room for it.
+        /// Authentic, but the control core had no room for it.
         Overflow = "overflow",
-        /// A hello from another time than this end's clock, which is kept, allows.
+        /// A hello whose time this end's clock, if synchronised, does not allow.
         Stale = "stale",
-        /// An old hello: more came than are looked at.
+        /// Hellos arrived faster than they are examined; this is an old one.
         HelloRate = "hello_rate",
         /// Of another version of the protocol.
         Version = "version",
     }
 }
 
-/// What the worker that owns a wire port counts of it.
+/// Counters of a wire port, written by the worker that owns it.
 #[derive(Debug, Default)]
 pub struct WireCounters {
     /// Control frames sent, by [`wire::frame::Kind::ALL`].
     pub sent: [Counter; wire::frame::Kind::COUNT],
-    /// Their bytes on the link, with preamble, frame check sequence and gap.
+    /// Bytes of control frames on the link, with preamble, frame check sequence and gap.
     pub sent_bytes: Counter,
     /// Bytes on the link of references alone.
     pub reference_bytes: Counter,
@@ -343,15 +342,15 @@ pub struct WireCounters {
     pub accepted: [Counter; wire::frame::Kind::COUNT],
     /// Control frames rejected, by [`Rejection::ALL`].
     pub rejected: [Counter; Rejection::ALL.len()],
-    /// The version of the protocol of the last frame that was rejected for it; 0 without any.
+    /// Protocol version of the last frame rejected for its version; 0 if there was none.
     pub other_version: Counter,
-    /// Times that a reference was due and kept back until the link's share allowed it.
+    /// References that were due but withheld, because the link's share was used up.
     pub references_withheld: Counter,
-    /// Epochs for which there was no empty shard at the sender's end, and at the receiver's.
+    /// Epochs without an empty shard, at the sending and at the receiving end.
     pub unmeasured_epochs: [Counter; 2],
 }
 
-/// All that is declared, over all records.
+/// All declarations, of all records.
 pub fn declarations() -> Vec<Declaration> {
     fn of<T: 'static>(
         metrics: impl Iterator<Item = &'static Metric<T>>,

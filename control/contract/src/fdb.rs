@@ -1,20 +1,19 @@
-//! The filtering database: which station is behind which port (IEEE 802.1Q clause 8.8).
+//! The filtering database: which station is at which port (IEEE 802.1Q clause 8.8).
 //!
 //! ```text
 //!  worker: replica --- Learned ---> control core: master --- FdbDelta ---> every worker's replica
-//!          learns at once           orders what it hears                   agrees with the master
+//!          learns at once           puts reports in order                  agrees with the master
 //! ```
 //!
-//! Each worker forwards by a replica of its own, which learns what it sees at once and reports it.
-//! The [`FdbMaster`] hears all workers, and sends each of them what the others saw. It puts changes
-//! in one order: a station that moved is sent to all, to the worker that reported it too, so that
-//! replicas which heard of two moves in different orders end up alike. Reports and deltas travel
-//! through bounded lock-free rings; a replica whose report found no room says it again at the
-//! station's next frame.
+//! Each worker forwards by a replica of its own, which learns from frames at once and reports what it
+//! learns. The [`FdbMaster`] receives the reports of all workers and forwards them to the others in one
+//! order. A move is sent to all workers, including the one that reported it, so that replicas which saw two
+//! moves in different orders end up alike. Reports and deltas travel through bounded lock-free rings; a
+//! replica whose report finds no room repeats it with the station's next frame.
 //!
-//! Room is shared out fairly: where there is none left, a station of the port that has most makes room
-//! for one of a port that has fewer. Both ends do so by their own counts, a replica among the four
-//! stations of a bucket. `max_stations` of a port bounds what is learnt behind it.
+//! Ports share the table fairly: when it is full, a station of the port with the most is evicted for one of
+//! a port with fewer. Master and replicas evict by their own counts, a replica among the four stations of a
+//! bucket. `max_stations` of a port limits its learnt stations.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -35,18 +34,18 @@ use crate::record;
 /// Most stations that may be learned behind each port; `u32::MAX` for no limit.
 pub type Limits = [u32; PORTS_MAX];
 
-/// What a filtering database is made from.
+/// Settings of a filtering database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FdbSettings {
     /// Most stations.
     pub stations_max: usize,
-    /// A station that was not seen for so long is forgotten.
+    /// A station that is not seen for this long is forgotten.
     pub ageing: Duration,
     /// Stations that never age and never move, with their ports.
     pub statics: Vec<(StationKey, PortIndex)>,
     /// Most stations that may be learned behind each port.
     pub limits: Limits,
-    /// Whether there is a port at each index.
+    /// Whether a port exists at each index.
     pub are_present: [bool; PORTS_MAX],
 }
 
@@ -64,47 +63,47 @@ impl FdbSettings {
 }
 
 record! {
-    /// What the master and the replicas count.
+    /// Counters of master and replicas.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct FdbStats {
-        /// Times that an address was seen at another port than before.
+        /// Times that an address moved to another port.
         #[metric(Counter = "vernier_fdb_moves_total", unit = moves, counted_in = "contract")]
         pub moves: u64,
-        /// Reports of new addresses for which there was no room.
+        /// Reports of new addresses that found no room in the table.
         #[metric(Counter = "vernier_fdb_overflows_total", unit = reports, counted_in = "contract")]
         pub overflows: u64,
         /// Times that a worker had no room for an address; frames to it are flooded.
         #[metric(Counter = "vernier_fdb_replica_overflows_total", unit = times, counted_in = "decide")]
         pub replica_overflows: u64,
-        /// Addresses forgotten, since the table was full, for one of a port that has fewer.
+        /// Addresses evicted from the full table for one of a port that has fewer.
         #[serde(default)]
         #[metric(Counter = "vernier_fdb_evictions_total", unit = addresses, counted_in = "contract")]
         pub evictions: u64,
-        /// Times that a worker forgot an address for one of a port that has fewer.
+        /// Times that a worker evicted an address for one of a port that has fewer.
         #[serde(default)]
         #[metric(Counter = "vernier_fdb_replica_evictions_total", unit = times, counted_in = "decide")]
         pub replica_evictions: u64,
-        /// Times that an address was not learnt, since its port had its `max_stations`.
+        /// Times that an address was not learnt because its port already had `max_stations`.
         #[serde(default)]
         #[metric(Counter = "vernier_fdb_limited_total", unit = times, counted_in = "contract")]
         pub limited: u64,
         /// Reports of addresses that did not fit into their ring; they are sent again.
         #[metric(Counter = "vernier_fdb_reports_lost_total", unit = reports, counted_in = "contract")]
         pub reports_lost: u64,
-        /// Times that a worker was sent every address anew since it fell behind.
+        /// Times that a worker that had fallen behind was sent every address again.
         #[metric(Counter = "vernier_fdb_restarts_total", unit = times, counted_in = "contract")]
         pub restarts: u64,
     }
 }
 
-/// Reports that may be under way from one worker.
+/// Most reports in flight from one worker.
 pub const REPORTS: usize = 4_096;
 
-/// Deltas that may be under way to one worker.
+/// Most deltas in flight to one worker.
 pub const DELTAS: usize = 4_096;
 
-/// A replica reports a station anew once so many parts of the ageing time went by since it did
-/// last, so long as the station is seen: the other replicas then never age what one of them sees.
+/// While a station is seen, a replica reports it again each time this fraction of the ageing time has
+/// passed. Thus the other replicas never age a station that one of them sees.
 pub const REFRESHES_PER_AGE: u32 = 4;
 
 /// A station in its VLAN, in 60 bits: VLAN id above 48 bits of address, whose first octet on the
@@ -119,7 +118,7 @@ impl StationKey {
         Self((vlan as u64) << 48 | address)
     }
 
-    /// The same with an address as the configuration has it.
+    /// The same for an address from the configuration.
     pub fn of(vlan: u16, address: MacAddress) -> Self {
         let octets = address.0.iter();
         Self::new(
@@ -146,8 +145,8 @@ impl fmt::Display for StationKey {
     }
 }
 
-/// What a replica reports: it saw a frame from a station that was new to it, had moved, or had not
-/// been reported for a while.
+/// A replica's report: it saw a frame from a station that is new, has moved, or was not reported for a
+/// while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Learned {
     /// The station.
@@ -156,7 +155,7 @@ pub struct Learned {
     pub port: PortIndex,
 }
 
-/// What the control core sends to a replica.
+/// A change that the control core sends to a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdbDelta {
     /// A station is behind `port`, and was seen now.
@@ -166,14 +165,13 @@ pub enum FdbDelta {
         /// The port it is behind.
         port: PortIndex,
     },
-    /// A station is known no more.
+    /// A station was forgotten.
     Forget(StationKey),
-    /// No station is behind this port any more, static ones excepted.
+    /// All stations at this port were forgotten, except static ones.
     Flush(PortIndex),
-    /// Nothing is known any more, static entries excepted, and all ports have a link: what is known
-    /// comes anew.
+    /// All but the static entries were forgotten, and all ports have a link; known entries follow.
     Restart,
-    /// The port has a link, or has none: then it is neither flooded nor forwarded to.
+    /// The link of the port changed. Without a link it is neither flooded nor forwarded to.
     Link {
         /// The port.
         port: PortIndex,
@@ -198,7 +196,8 @@ pub struct MasterEnd {
     shared: Arc<Shared>,
 }
 
-/// What both sides share beside the rings; written by the replica, but for taking the wish.
+/// Shared by both sides in addition to the rings; written by the replica, except that the master clears the
+/// request.
 #[derive(Debug, Default)]
 struct Shared {
     lost: Counter,
@@ -208,18 +207,19 @@ struct Shared {
     wants_all: AtomicBool,
 }
 
-/// What a replica counts, since it was made.
+/// Counters of a replica since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplicaCounts {
-    /// Times that a station found no room, since its bucket was full of live ones of ports with no more stations.
+    /// Times that a station found no room, because its bucket was full of live ones of ports with no more
+    /// stations.
     pub overflows: u64,
-    /// Stations forgotten for one of a port that has fewer.
+    /// Stations evicted for one of a port that has fewer.
     pub evictions: u64,
-    /// Times that a station was not learnt, since its port had as many as it may.
+    /// Times that a station was not learnt because its port has its limit.
     pub limited: u64,
 }
 
-/// Both ends, for one worker, with room for so many of each under way.
+/// Makes both ends for one worker, with room for this many reports and deltas.
 pub fn fdb_rings(reports: usize, deltas: usize) -> (ReplicaEnd, MasterEnd) {
     let upwards = RingBuffer::new(reports);
     let downwards = RingBuffer::new(deltas);
@@ -238,7 +238,7 @@ pub fn fdb_rings(reports: usize, deltas: usize) -> (ReplicaEnd, MasterEnd) {
 }
 
 impl ReplicaEnd {
-    /// Reports, if there is room; else it is counted, and to be said again later.
+    /// Reports a station if there is room; otherwise counts it, and the caller reports it again later.
     #[inline]
     pub fn report(&mut self, learned: Learned) -> bool {
         let is_sent = self.reports.push(learned).is_ok();
@@ -248,7 +248,7 @@ impl ReplicaEnd {
         is_sent
     }
 
-    /// Says what the replica has counted so far.
+    /// Publishes the replica's counts so far.
     pub fn show(&self, counts: ReplicaCounts) {
         let shared = &self.shared;
         shared.overflows.set(counts.overflows);
@@ -256,17 +256,17 @@ impl ReplicaEnd {
         shared.limited.set(counts.limited);
     }
 
-    /// Asks to be sent everything anew: the replica was made anew, and is empty.
+    /// Asks for every entry: the replica is new and empty.
     pub fn ask_for_all(&self) {
         self.shared.wants_all.store(true, Ordering::Release);
     }
 
-    /// Reports that are under way.
+    /// Reports in flight.
     pub fn unheard(&self) -> usize {
         self.reports.buffer().capacity() - self.reports.slots()
     }
 
-    /// Whether a delta waits: one load where none does.
+    /// Whether a delta is queued; costs one load if none is.
     #[inline]
     pub fn has_news(&self) -> bool {
         !self.deltas.is_empty()
@@ -285,7 +285,7 @@ impl MasterEnd {
         self.deltas.push(delta).is_ok()
     }
 
-    /// Whether the replica asked for everything since this was called last.
+    /// Whether the replica has asked for everything since the last call.
     fn takes_wish(&self) -> bool {
         let wants_all = &self.shared.wants_all;
         wants_all.load(Ordering::Relaxed) && wants_all.swap(false, Ordering::Acquire)
@@ -295,11 +295,11 @@ impl MasterEnd {
 /// All workers.
 const EVERYONE: u64 = u64::MAX;
 
-/// How often entries that are too old are looked for.
+/// How often old entries are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What the control core knows of all stations. It never waits and never grows beyond what it
-/// was made for: at most so many stations, and for each worker a queue of stations still to be sent.
+/// The control core's table of all stations. It never blocks and never exceeds its size: a number of
+/// stations, and for each worker a queue of stations still to send.
 #[derive(Debug)]
 pub struct FdbMaster {
     stations: HashMap<StationKey, Known>,
@@ -317,14 +317,14 @@ pub struct FdbMaster {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     port: PortIndex,
-    /// Of its entry to the port's [`Shares`]; 0 where it is static.
+    /// Its number in the port's [`Shares`]; 0 for a static station.
     ticket: u64,
     worker: WorkerIndex,
     is_static: bool,
     seen: Duration,
     /// When it was last sent to the workers.
     sent: Duration,
-    /// The workers in whose queue it waits, one bit each.
+    /// The workers whose queue contains it, one bit each.
     queued: u64,
 }
 
@@ -342,36 +342,36 @@ impl Known {
     }
 }
 
-/// One worker: the rings to it, and what it has not been sent yet. Of a station only the key waits:
-/// what is sent is what holds when there is room.
+/// One worker: the rings to it, and changes not yet sent. The queue contains keys only; the state is read
+/// when there is room to send it.
 #[derive(Debug)]
 struct Line {
     end: MasterEnd,
     queue: VecDeque<StationKey>,
-    /// Ports whose link state must be sent to it, one bit each; these go first.
+    /// Ports whose link state must be sent, one bit each; these go first.
     links: u64,
-    /// Ports that it is to flush.
+    /// Ports that it must flush.
     flushes: u64,
     is_restarting: bool,
 }
 
-/// One entry, as it is shown.
+/// One published entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FdbEntry {
     /// The station.
     pub station: StationKey,
     /// The port it is behind.
     pub port: PortIndex,
-    /// Whether it is from the configuration: then it never ages and never moves.
+    /// Whether it is configured; such an entry never ages and never moves.
     pub is_static: bool,
-    /// The worker that reported it last; of no meaning for a static entry.
+    /// The worker that reported it last; meaningless for a static entry.
     pub worker: WorkerIndex,
-    /// How long ago that was. A station in steady use is reported a few times an ageing time.
+    /// Time since that report. A station in steady use is reported a few times in an ageing time.
     pub unreported: Duration,
 }
 
 impl FdbMaster {
-    /// A database by these settings, sent to the worker at each of `ends`. All ports are assumed to have a link.
+    /// Makes a database, and sends it to the worker at each of `ends`. All ports are assumed to have a link.
     pub fn new(settings: FdbSettings, ends: Vec<MasterEnd>) -> Self {
         let line = |end| Line {
             end,
@@ -403,10 +403,9 @@ impl FdbMaster {
         (0..self.workers.len()).map(WorkerIndex::new)
     }
 
-    /// Goes on with other settings, in which ports have the indices that they had: with other
-    /// limits, other static stations, and without those behind ports that are gone. Before an
-    /// index goes to another port, the caller flushes it. Workers ask for what they need once they have taken up the
-    /// generation.
+    /// Takes up other settings (limits, static stations) and drops stations at ports that are gone. Ports keep their
+    /// indices. Before an index is given to another port, the caller flushes it. Workers ask for the entries they
+    /// need when they take up the generation.
     pub fn reconfigure(&mut self, settings: FdbSettings) {
         let FdbSettings {
             stations_max,
@@ -434,7 +433,7 @@ impl FdbMaster {
             .extend(fixed.map(|(station, port)| (station, Known::fixed(port))));
     }
 
-    /// Bytes that a database of so many stations takes, queues for `workers` workers included.
+    /// Bytes of a database of this many stations, with queues for `workers` workers.
     pub const fn size_bytes(stations_max: usize, workers: usize) -> usize {
         // A hash table is at most 7/8 full and has a power of two of entries.
         let entries = (stations_max * 8).div_ceil(7).next_power_of_two();
@@ -443,8 +442,8 @@ impl FdbMaster {
         table + Shares::size_bytes(stations_max) + workers * queue
     }
 
-    /// Hears all workers, forgets who was not seen for too long, and sends what is new: as much as
-    /// the rings have room for. `now` is any clock that only rises.
+    /// Reads the reports of all workers, forgets old stations, and sends as many changes as the rings have
+    /// room for. `now` is any monotonic clock.
     pub fn poll(&mut self, now: Duration) {
         for worker in self.all_workers() {
             let wants_all = self.workers[worker.index()].end.takes_wish();
@@ -454,7 +453,7 @@ impl FdbMaster {
                 };
                 self.hear(worker, learned, now);
             }
-            // After its earlier reports, which it may have forgotten.
+            // After its earlier reports, which the worker may have forgotten.
             if wants_all {
                 self.restart(worker);
             }
@@ -470,7 +469,7 @@ impl FdbMaster {
 
     fn hear(&mut self, worker: WorkerIndex, learned: Learned, now: Duration) {
         let Learned { station, port } = learned;
-        // Said before the replica knew that the link is gone.
+        // Sent before the replica knew that the link is down.
         if self.up & port_bit(port) == 0 {
             return;
         }
@@ -490,7 +489,7 @@ impl FdbMaster {
         }
         if self.shares.is_full(port) {
             self.stats.limited += 1;
-            // The replica did not know yet how many others had learnt.
+            // The replica did not yet know how many stations other workers had learnt.
             return self.queue(station, !others, now);
         }
         if self.stations.len() >= self.stations_max && !self.make_room(port, now) {
@@ -510,11 +509,11 @@ impl FdbMaster {
         self.queue(station, others, now);
     }
 
-    /// A station that is known was seen behind another port.
+    /// A known station was seen at another port.
     fn move_to(&mut self, port: PortIndex, station: StationKey, now: Duration) {
         if self.shares.is_full(port) {
             self.stats.limited += 1;
-            // It is not where it was, and may not be where it is: that is unknown.
+            // It is not at its old port, and must not be at the new one: its place is unknown.
             self.forget(station, now);
             return;
         }
@@ -526,7 +525,7 @@ impl FdbMaster {
         self.queue(station, EVERYONE, now);
     }
 
-    /// Makes room for a station behind `port`, if that has fewer than another port.
+    /// Evicts a station for one at `port`, if `port` has fewer than another port.
     fn make_room(&mut self, port: PortIndex, now: Duration) -> bool {
         let Some(station) = self.shares.evict(port) else {
             return false;
@@ -535,8 +534,8 @@ impl FdbMaster {
         self.forget(station, now)
     }
 
-    /// Lets `station` be sent to those `workers` in whose queues it does not wait already; where it is not in the table,
-    /// they are to forget it.
+    /// Queues `station` for those of `workers` whose queue does not contain it. If it is not in the table, they will
+    /// forget it.
     fn queue(&mut self, station: StationKey, workers: u64, now: Duration) {
         if let Some(known) = self.stations.get_mut(&station) {
             known.sent = now;
@@ -549,8 +548,8 @@ impl FdbMaster {
                 continue;
             }
             let queue = &mut self.workers[worker.index()].queue;
-            // Stations in the table wait once at most; stations to be forgotten may pile up
-            // where a worker does not listen.
+            // A station in the table is queued once at most; forgotten stations may pile up if a worker
+            // does not read.
             if queue.len() >= 2 * self.stations_max {
                 self.restart(worker);
                 continue;
@@ -562,7 +561,7 @@ impl FdbMaster {
         }
     }
 
-    /// Lets a worker be sent everything anew.
+    /// Sends every entry to a worker again.
     pub fn restart(&mut self, worker: WorkerIndex) {
         let Some(line) = self.workers.get_mut(worker.index()) else {
             return;
@@ -615,14 +614,14 @@ impl FdbMaster {
         }
     }
 
-    /// A station that a replica sees is reported every quarter of the ageing time; so one that was
-    /// not for one and a quarter is too old everywhere, and no worker need hear of it.
+    /// A replica reports a station that it sees every quarter of the ageing time. A station not reported
+    /// for one and a quarter ageing times is too old everywhere, so workers need no message.
     fn forget_the_old(&mut self, now: Duration) {
         let limit = self.ageing + self.ageing / REFRESHES_PER_AGE;
         self.keep(|known| now.saturating_sub(known.seen) <= limit);
     }
 
-    /// Keeps static stations, and of the others those that `stays` is true of.
+    /// Keeps static stations, and others for which `stays` returns true.
     fn keep(&mut self, stays: impl Fn(&Known) -> bool) {
         let shares = &mut self.shares;
         self.stations.retain(|_, known| {
@@ -634,7 +633,7 @@ impl FdbMaster {
         });
     }
 
-    /// Forgets a station everywhere; false if it was not known, or is static.
+    /// Forgets a station everywhere; returns false if it is unknown or static.
     pub fn forget(&mut self, station: StationKey, now: Duration) -> bool {
         let is_known = self.stations.get(&station);
         if is_known.is_none_or(|known| known.is_static) {
@@ -648,7 +647,7 @@ impl FdbMaster {
         })
     }
 
-    /// Forgets all stations behind a port, static ones excepted, everywhere.
+    /// Forgets all stations at a port everywhere, except static ones.
     pub fn flush(&mut self, port: PortIndex) {
         self.keep(|known| known.port != port);
         for line in &mut self.workers {
@@ -656,8 +655,8 @@ impl FdbMaster {
         }
     }
 
-    /// The port got its link, or lost it; then the stations behind it are forgotten everywhere, and
-    /// frames go there no more.
+    /// Sets the link state of a port. Without a link its stations are forgotten everywhere, and no frames
+    /// are sent there.
     pub fn set_link(&mut self, port: PortIndex, is_up: bool) {
         let bit = port_bit(port);
         if (self.up & bit != 0) == is_up {
@@ -672,7 +671,7 @@ impl FdbMaster {
         }
     }
 
-    /// All entries, in no order.
+    /// All entries, in no particular order.
     pub fn entries(&self, now: Duration) -> impl Iterator<Item = FdbEntry> {
         self.stations.iter().map(move |(&station, known)| FdbEntry {
             station,
@@ -683,7 +682,7 @@ impl FdbMaster {
         })
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.stations.len()
     }
@@ -693,7 +692,7 @@ impl FdbMaster {
         self.stations.is_empty()
     }
 
-    /// What it and the replicas have counted.
+    /// Counters of the master and the replicas.
     pub fn stats(&self) -> FdbStats {
         let mut stats = self.stats;
         for Line { end, .. } in &self.workers {
@@ -705,7 +704,7 @@ impl FdbMaster {
         stats
     }
 
-    /// The ends to all workers, for a master made anew.
+    /// The ends to all workers, for a new master.
     pub fn into_ends(self) -> Vec<MasterEnd> {
         self.workers.into_iter().map(|line| line.end).collect()
     }
@@ -726,7 +725,7 @@ fn ports_in(set: u64) -> impl Iterator<Item = PortIndex> {
         .filter(move |&port| set & port_bit(port) != 0)
 }
 
-/// What each port has of the stations that were learnt.
+/// The learnt stations, by port.
 #[derive(Debug)]
 struct Shares {
     ports: Vec<Share>,
@@ -737,7 +736,7 @@ struct Shares {
 #[derive(Debug)]
 struct Share {
     stations_max: usize,
-    /// Its stations by their tickets: in the order in which they came.
+    /// Its stations by their numbers: in the order in which they were learnt.
     stations: BTreeMap<u64, StationKey>,
 }
 
@@ -753,9 +752,9 @@ impl Shares {
         }
     }
 
-    /// Bytes that shares of so many stations take at most.
+    /// Most bytes of the shares of this many stations.
     const fn size_bytes(stations_max: usize) -> usize {
-        // Nodes of a B-tree have room for 11 entries and are filled with 5 at least; beside the leaves are nodes above them.
+        // Nodes of a B-tree have 11 entries and at least 5 are filled; above the leaves are further nodes.
         (stations_max / 5 + PORTS_MAX) * (12 * size_of::<(u64, StationKey)>()) * 5 / 4
     }
 
@@ -764,13 +763,13 @@ impl Shares {
         &mut self.ports[port.index().min(last)]
     }
 
-    /// Whether a port has as many stations as it may.
+    /// Whether a port has its limit of stations.
     fn is_full(&mut self, port: PortIndex) -> bool {
         let share = self.share(port);
         share.stations.len() >= share.stations_max
     }
 
-    /// A station is behind `port` from now on; the ticket that it is to keep.
+    /// Adds a station at `port`; returns the number that it keeps.
     fn enter(&mut self, port: PortIndex, station: StationKey) -> u64 {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
@@ -778,14 +777,13 @@ impl Shares {
         ticket
     }
 
-    /// A station is no longer behind its port.
+    /// Removes a station from its port.
     fn leave(&mut self, known: &Known) {
         let left = self.share(known.port).stations.remove(&known.ticket);
         debug_assert!(left.is_some(), "{known:?} is not in its port's share");
     }
 
-    /// The station that makes room for one behind `port`: the one that came first to the port that has most, if
-    /// that one will have no fewer than `port` then.
+    /// Evicts the oldest station of the port with the most, unless that port would then have fewer than `port`.
     fn evict(&mut self, port: PortIndex) -> Option<StationKey> {
         let own = self.share(port).stations.len();
         let stations = self.ports.iter().map(|share| &share.stations);

@@ -1,4 +1,4 @@
-//! Files of the operator, opened so that opening never waits without an end.
+//! Opens files of the operator without ever blocking.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a regular file to read it. A pipe or a device is refused at once, whether or not its other end is open.
+/// Opens a regular file for reading. A pipe or device is rejected at once, whether or not its other end is open.
 ///
 /// # Errors
-/// The system's, and [`io::ErrorKind::InvalidInput`] for what is no regular file.
+/// The system's, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -20,7 +20,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }
 
-/// Reads a regular file of text, `bytes_max` bytes at most.
+/// Reads a regular text file of at most `bytes_max` bytes.
 ///
 /// # Errors
 /// Those of [`open`] and [`text`], and [`io::ErrorKind::FileTooLarge`].
@@ -35,10 +35,10 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     text(bytes)
 }
 
-/// Text of a file.
+/// Decodes the text of a file.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`], with what to do, for a byte order mark, UTF-16, and what is not UTF-8.
+/// [`io::ErrorKind::InvalidData`], with what to do, for a byte order mark, UTF-16, or anything but UTF-8.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     let what = match byte_order_mark(&bytes) {
         Some(what) => what.to_owned(),
@@ -55,7 +55,7 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// What is wrong with bytes that begin with a byte order mark, and what to do; `None` where they do not.
+/// Explains bytes that begin with a byte order mark, and what to do; `None` for other bytes.
 pub fn byte_order_mark(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0xef, 0xbb, 0xbf, ..] => {

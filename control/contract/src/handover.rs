@@ -1,5 +1,5 @@
-//! Where a worker and the control core meet: bounded lock-free rings, one pair of ends for each
-//! worker and each generation of what is measured. Nothing is shared and nobody waits.
+//! Connects a worker with the control core: bounded lock-free rings, one pair of ends for each worker and
+//! each generation. Nothing is shared and neither side waits.
 //!
 //! ```text
 //!  worker                                        control core
@@ -9,17 +9,15 @@
 //!  next_command <------- forget, give ---------  command
 //! ```
 //!
-//! A shard goes back through the end that it came from, so that shards of two generations, which
-//! may differ in everything, never mix. A worker that has taken up the next generation keeps the
-//! old end until the last shard of it is sealed, and drops it then; from then on the control core
-//! finds its own end [over](ControlEnd::is_over).
+//! A shard returns through the end it came from, so that shards of two generations, which may differ in
+//! everything, never mix. A worker that has switched to the next generation keeps the old end until its last
+//! shard is sealed, then drops it; from then on the control core's end is [over](ControlEnd::is_over).
 //!
 //! # How a slot changes its flow
 //!
-//! Counters of an epoch know slots, not flows. The control core commands [`FlowCommand::Forget`],
-//! waits for a shard that was still empty when the worker applied the command ([`SealedShard::commands_before`]):
-//! everything that may count the old flow has come in before it. Then it returns the slot by
-//! [`FlowCommand::Give`].
+//! Counters of an epoch know slots, not flows. The control core sends [`FlowCommand::Forget`], and waits for a
+//! shard that was still empty when the worker applied the command ([`SealedShard::commands_before`]): everything
+//! that may count the old flow has arrived before it. Then it returns the slot with [`FlowCommand::Give`].
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -35,34 +33,34 @@ use crate::sync::{
     Consumer, Emptier, Filler, Ordering, Producer, RingBuffer, circulate, fence, put,
 };
 
-/// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
-/// one under way.
+/// Shards in circulation for each worker: two open (the current epoch and the one in its grace), one in
+/// transit.
 pub const SHARDS_PER_WORKER: usize = 3;
 
-/// Most new flows under way to the control core, which comes every few milliseconds; what does not
-/// fit is reported again with the flow's next packet.
+/// Most new flows queued for the control core, which polls every few milliseconds. A flow that does not fit
+/// is reported again with its next packet.
 pub const FLOW_REPORTS_MAX: usize = 16_384;
 
-/// Most commands under way to a worker.
+/// Most commands queued for a worker.
 pub const FLOW_COMMANDS_MAX: usize = 1_024;
 
-/// A flow that has just got a slot of a worker.
+/// A flow that has just been given a slot by a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewFlow {
-    /// The flow, as the worker's table knows it.
+    /// The flow's identifier in the worker's table.
     pub id: FlowId,
     /// Its slot.
     pub slot: Slot,
-    /// Where it passes, in the segments of the generation.
+    /// Its segment in this generation.
     pub segment: SegmentIndex,
-    /// The flow, as people know it.
+    /// The flow's addresses, ports and protocol.
     pub key: FlowKey,
 }
 
-/// What the control core wants a worker's flow table to do.
+/// A command of the control core to a worker's flow table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowCommand {
-    /// [`FlowTable::forget`](measure::flows::FlowTable::forget): the flow's slot is kept back.
+    /// [`FlowTable::forget`](measure::flows::FlowTable::forget): the flow's slot is reserved.
     Forget(FlowId),
     /// [`FlowTable::give`](measure::flows::FlowTable::give): the slot is free again.
     Give(Slot),
@@ -76,8 +74,7 @@ pub struct WorkerEnd {
     commands: Consumer<FlowCommand>,
     /// Commands taken so far.
     commands_taken: u64,
-    /// For each shard that is out, first out first: commands taken before it. Never grows over
-    /// [`SHARDS_PER_WORKER`].
+    /// For each shard in use, in order: commands taken before it. Never longer than [`SHARDS_PER_WORKER`].
     out: VecDeque<u64>,
     missed_epochs: Arc<Counter>,
 }
@@ -91,12 +88,12 @@ pub struct ControlEnd {
     missed_epochs: Arc<Counter>,
 }
 
-/// A sealed shard on its way, which it reads as.
+/// A sealed shard in transit; dereferences to the shard.
 #[derive(Debug)]
 pub struct SealedShard {
     shard: Sealed,
-    /// Commands that the worker had taken when the shard was still empty: no flow forgotten by one
-    /// of them counts in this shard or a later one.
+    /// Commands that the worker had taken when the shard was still empty. Flows forgotten by them are
+    /// counted neither in this shard nor in a later one.
     pub commands_before: u64,
 }
 
@@ -116,8 +113,7 @@ impl DerefMut for SealedShard {
 
 /// Makes both ends of a generation, with [`SHARDS_PER_WORKER`] empty shards ready for the worker.
 ///
-/// All memory is allocated and touched by the calling thread: call it from one that runs on the
-/// worker's NUMA node.
+/// The calling thread allocates and touches all memory, so call it on the worker's NUMA node.
 pub fn handover(layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
     let (filler, emptier) = circulate(SHARDS_PER_WORKER, || Box::new(Shard::new(layout)));
     let slots = layout.flow_slots;
@@ -142,8 +138,8 @@ pub fn handover(layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
 }
 
 impl WorkerEnd {
-    /// An empty shard for the coming epoch, or `None` when the control core has not returned one:
-    /// that epoch goes unmeasured and is counted as missed.
+    /// Takes an empty shard for the coming epoch. `None` if the control core has not returned one: the
+    /// epoch is not measured, and is counted as missed.
     pub fn take_empty(&mut self) -> Option<Box<Shard>> {
         let shard = self.shards.empty.pop().ok();
         if shard.is_some() {
@@ -154,8 +150,8 @@ impl WorkerEnd {
         shard
     }
 
-    /// Gives a sealed shard away; they have to be given in the order in which they were taken.
-    /// Cannot fail: the ring holds as many as circulate.
+    /// Passes on a sealed shard; shards must be passed on in the order in which they were taken. Cannot
+    /// fail: the ring holds as many as circulate.
     pub fn give_sealed(&mut self, shard: Sealed) {
         debug_assert!(!self.out.is_empty(), "a shard is taken before it is given");
         let commands_before = self.out.pop_front().unwrap_or(0);
@@ -166,15 +162,14 @@ impl WorkerEnd {
         put(&mut self.shards.full, sealed);
     }
 
-    /// Reports a flow that has just got a slot; `false` when there is no room: then the flow must
-    /// not keep the slot.
+    /// Reports a flow that has just been given a slot. Returns `false` if there is no room; the flow must
+    /// not keep the slot then.
     #[inline]
     pub fn report_flow(&mut self, flow: NewFlow) -> bool {
         self.reports.push(flow).is_ok()
     }
 
-    /// What the control core wants, if anything. To be applied at once, between two bursts; a few
-    /// (16, say) a tick will do.
+    /// The next command, if any. Apply it at once, between two bursts; about 16 per tick are enough.
     #[inline]
     pub fn next_command(&mut self) -> Option<FlowCommand> {
         let command = self.commands.pop().ok()?;
@@ -189,7 +184,7 @@ impl ControlEnd {
         self.shards.full.pop().ok()
     }
 
-    /// Empties a shard and gives it back to the worker, which keeps histograms of these slots in it.
+    /// Empties a shard and returns it to the worker, which records histograms of these slots in it.
     pub fn give_back(&mut self, sealed: SealedShard, histograms: impl IntoIterator<Item = Slot>) {
         put(&mut self.shards.empty, sealed.shard.reopen(histograms));
     }
@@ -199,16 +194,16 @@ impl ControlEnd {
         self.reports.pop().ok()
     }
 
-    /// Commands the worker's flow table; `false` when there is no room: try again later.
+    /// Sends a command to the worker's flow table; returns `false` if there is no room: try again later.
     pub fn command(&mut self, command: FlowCommand) -> bool {
         self.commands.push(command).is_ok()
     }
 
-    /// Whether the worker has dropped its end and all that it gave has been taken.
+    /// Whether the worker has dropped its end and all its shards have been taken.
     pub fn is_over(&self) -> bool {
         let sealed = &self.shards.full;
         let is_dropped = sealed.is_abandoned();
-        // What was given before the end was dropped is there to be seen.
+        // Makes everything visible that was passed on before the end was dropped.
         fence(Ordering::Acquire);
         is_dropped && sealed.is_empty() && self.reports.is_empty()
     }

@@ -1,16 +1,16 @@
-//! Numbers of ports, workers and generations, each of a type of its own.
+//! Distinct types for the numbers of ports, workers and generations.
 
 use std::fmt;
 
 use crate::limits::PORTS_MAX;
 
-/// A port by its index in the configuration.
+/// A port, by its index in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct PortIndex(pub u8);
 
 impl PortIndex {
-    /// The port at `index`, under [`PORTS_MAX`]: a valid configuration has no other.
+    /// The port at `index`, below [`PORTS_MAX`] as in every valid configuration.
     ///
     /// # Panics
     /// For a higher index.
@@ -20,21 +20,20 @@ impl PortIndex {
         Self(index as u8)
     }
 
-    /// The index, for lists with one element a port.
+    /// The index, for lists with one element for each port.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A worker by its index in the configuration; in a host program, a queue by the order in which it
-/// was found.
+/// A worker, by its index in the configuration; in a host program, a queue in the order of discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct WorkerIndex(pub u16);
 
 impl WorkerIndex {
-    /// The worker at `index`, under 65,536: DPDK has fewer ports and queues.
+    /// The worker at `index`, below 65,536; DPDK has fewer ports and queues.
     ///
     /// # Panics
     /// For a higher index.
@@ -47,20 +46,20 @@ impl WorkerIndex {
         Self(index as u16)
     }
 
-    /// The index, for lists with one element a worker.
+    /// The index, for lists with one element for each worker.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A generation of the configuration: 0 at start, one more with each change.
+/// A generation of the configuration: 0 at start, incremented with each change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct GenerationId(pub u32);
 
 impl GenerationId {
-    /// The one that follows.
+    /// The next generation.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

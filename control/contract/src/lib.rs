@@ -1,4 +1,4 @@
-//! What Vernier's data plane and control core share.
+//! Types shared by Vernier's data plane and control core.
 //!
 //! ```text
 //!    data plane (switch)                                     control core (control)
@@ -7,17 +7,17 @@
 //!           <-- handover: empty shards, flow commands ------
 //!    worker --- wire::handover: shards, heard frames ------> pairs epochs
 //!           <-- wire::handover: frames to send, sessions ---
-//!    worker <-- wire::clock: the line that TAI is read by -- draws it
-//!    worker --- lldp: the last frame of each port ---------> reads who the neighbour is
-//!    worker <-> fdb: what stations were learned where <----> its master copy
-//!    change: another generation of what is measured -------> takes it, or refuses it
+//!    worker <-- wire::clock: the line to read TAI by --------- draws it
+//!    worker --- lldp: the last frame of each port ---------> reads the neighbour's name
+//!    worker <-> fdb: stations and their ports <------------> its master copy
+//!    change: another generation -------------------------> accepts or rejects it
 //!
-//!    config: the one description of a switch that both are built from; check: what it would use
+//!    config: the description of a switch that both are built from; check: the resources it would use
 //! ```
 //!
-//! Every ring has a bound, one writer and one reader; nobody waits for the other side.
+//! Every ring is bounded, with one writer and one reader; neither side waits for the other.
 //!
-//! What it is not: it knows no DPDK, serves nothing and estimates nothing.
+//! It does not know DPDK, serve or estimate anything.
 #![forbid(unsafe_code)]
 
 pub mod address;

@@ -1,15 +1,15 @@
-//! Frames of LLDP (IEEE 802.1AB) on their way from a worker to the control core.
+//! LLDP frames (IEEE 802.1AB) in transit from a worker to the control core.
 
 use measure::packet::header::{ethernet, ethertype};
 use parking_lot::Mutex;
 
-/// Bytes of a frame that are kept: what is mandatory comes first (IEEE 802.1AB-2016, 8.2), the system's name soon after.
+/// Bytes kept of a frame: mandatory fields are first (IEEE 802.1AB-2016, 8.2), the system's name follows soon after.
 pub const FRAME_BYTES: usize = 512;
 
-/// Begin of the addresses that no bridge forwards (IEEE 802.1Q, table 8-1), to which LLDP is sent.
+/// Prefix of the addresses that no bridge forwards (IEEE 802.1Q, table 8-1), to which LLDP is sent.
 const LINK_LOCAL: &[u8] = &[0x01, 0x80, 0xc2, 0x00, 0x00];
 
-/// The last frame that came in by a port and was not read yet. Neither side waits for the other.
+/// The last unread frame that a port received. Neither side waits for the other.
 #[derive(Debug)]
 pub struct LldpSlot(Mutex<(usize, [u8; FRAME_BYTES])>);
 
@@ -20,7 +20,7 @@ impl Default for LldpSlot {
 }
 
 impl LldpSlot {
-    /// Keeps the frame if it is one of LLDP, and the slot is not being read: neighbours repeat what they say.
+    /// Stores an LLDP frame, unless the slot is being read; neighbours repeat their frames.
     pub fn offer(&self, frame: &[u8]) {
         let header = ethernet::Header::of(frame);
         let is_lldp = header.is_some_and(|header| header.ethertype() == ethertype::LLDP)
@@ -32,7 +32,7 @@ impl LldpSlot {
         }
     }
 
-    /// Takes the frame out.
+    /// Takes the frame.
     pub fn take(&self) -> Option<Vec<u8>> {
         let mut slot = self.0.lock();
         let bytes = std::mem::take(&mut slot.0);

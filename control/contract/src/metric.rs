@@ -1,8 +1,8 @@
-//! How what is counted is declared: once, with its name, its unit, its words and where it is counted.
+//! Declares each number once, with its name, unit, help, and the code that counts it.
 //!
-//! `counters!` makes of one declaration the block of atomics that a worker writes, the record
-//! that is read from it (its fields are those of the JSON snapshot), and the metrics by which `/metrics` and
-//! `docs/metrics.md` show the record.
+//! From one declaration `counters!` makes the block of atomics that a worker writes, the record read from it
+//! (with the fields of the JSON snapshot), and the metrics that show the record in `/metrics` and
+//! `docs/metrics.md`.
 
 use crate::labelled_enum;
 use crate::sync::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds; only the owner may call it.
+    /// Adds to the counter; only its owner may call this.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(
@@ -21,13 +21,13 @@ impl Counter {
         );
     }
 
-    /// Sets a gauge; only the owner may call it.
+    /// Sets a gauge; only its owner may call this.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The present value.
+    /// The current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -39,7 +39,7 @@ labelled_enum! {
     pub enum MetricKind {
         /// A number that only rises while the program runs.
         Counter = "counter",
-        /// A number that holds now.
+        /// A number that rises and falls.
         Gauge = "gauge",
         /// A count and a sum.
         Summary = "summary",
@@ -48,7 +48,7 @@ labelled_enum! {
     }
 }
 
-/// What a number is called and what it says.
+/// Name and description of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Declaration {
     /// Its key in the JSON snapshot, and its field in the block of counters.
@@ -57,25 +57,25 @@ pub struct Declaration {
     pub name: &'static str,
     /// Whether it only rises.
     pub kind: MetricKind,
-    /// What is counted: `packets`; empty where the name ends in it.
+    /// What is counted, such as `packets`; empty if the name ends in it.
     pub unit: &'static str,
-    /// The folder or file of `switch/src`, or the package, whose code counts it; empty for all that no worker counts.
+    /// The folder or file of `switch/src`, or the package, that counts it; empty if no worker counts it.
     pub counted_in: &'static str,
-    /// A sentence for people.
+    /// A sentence of help.
     pub help: &'static str,
 }
 
-/// Takes the value of the metric's label, empty where it has none, and the metric's value.
+/// Called with the value of the metric's label (empty without a label) and the metric's value.
 pub type Each<'e> = &'e mut dyn FnMut(&str, f64);
 
 /// A declared number of a record `T`, or a list of numbers with a label.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric<T: 'static> {
-    /// What it is called and what it says.
+    /// Name and description.
     pub declaration: Declaration,
     /// The label of a list; empty for one number.
     pub label: &'static str,
-    /// Reads the record; nothing where the number is not known.
+    /// Reads the record; calls nothing if the number is unknown.
     pub read: fn(&T, Each<'_>),
 }
 
@@ -100,17 +100,17 @@ impl<T> Metric<T> {
         }
     }
 
-    /// A number that only rises, of a record that has no field of this very value.
+    /// A counter without a field of its own in the record.
     pub const fn counter(name: &'static str, help: &'static str, read: fn(&T, Each<'_>)) -> Self {
         Self::new(MetricKind::Counter, name, help, read)
     }
 
-    /// A number that holds now, likewise.
+    /// A gauge, likewise.
     pub const fn gauge(name: &'static str, help: &'static str, read: fn(&T, Each<'_>)) -> Self {
         Self::new(MetricKind::Gauge, name, help, read)
     }
 
-    /// The same with a label; `read` returns its values.
+    /// Adds a label, whose values `read` returns.
     #[must_use]
     pub const fn by(mut self, label: &'static str) -> Self {
         self.label = label;
@@ -118,7 +118,7 @@ impl<T> Metric<T> {
     }
 }
 
-/// A value of metrics.
+/// A value of a metric.
 pub trait Shown {
     /// Calls `each` with every value divided by `per_unit`, and with the value of the metric's label.
     fn show(&self, per_unit: f64, each: Each<'_>);
@@ -171,8 +171,8 @@ impl<T: Shown> Shown for Vec<T> {
 ///         pub entries: u64,
 /// ```
 ///
-/// `help = "..."` replaces the documentation; `label = "reason"` names the label of a list; `per_unit = 1e9` divides, where
-/// the field is in nanoseconds and the metric in seconds; `unit` and `counted_in` are those of [`Declaration`].
+/// `help = "..."` replaces the documentation. `label = "reason"` names the label of a list. `per_unit = 1e9` divides
+/// a field in nanoseconds for a metric in seconds. `unit` and `counted_in` are those of [`Declaration`].
 #[macro_export]
 macro_rules! record {
     (
@@ -196,7 +196,7 @@ macro_rules! record {
         }
 
         impl $record {
-            /// The metrics of its fields.
+            /// The metrics of the fields.
             pub fn metrics() -> impl Iterator<Item = &'static $crate::metric::Metric<Self>> + Clone {
                 const METRICS: &[&[$crate::metric::Metric<$record>]] = &[
                     $($crate::record!(@ $field, concat!($($doc),*), $($($metric)*)?),)*
@@ -233,7 +233,7 @@ macro_rules! record {
     };
 }
 
-/// A block of counters with one writer, and the record that is read from it; behind `and` what else the block has.
+/// A block of counters with one writer, and the record read from it; `and` precedes further fields of the block.
 macro_rules! counters {
     (
         $(#[$attribute:meta])*
@@ -258,14 +258,14 @@ macro_rules! counters {
         }
 
         impl $block {
-            /// The present values.
+            /// Reads the current values.
             pub fn read(&self) -> $record {
                 $record {
                     $($field: self.$field.get(),)*
                 }
             }
 
-            /// Adds what was counted from `before` to `now`, where another part keeps the counters; not for gauges.
+            /// Adds the difference between two readings, if another part keeps the counters; not for gauges.
             pub fn add_since(&self, now: &$record, before: &$record) {
                 $(self.$field.add(now.$field - before.$field);)*
             }

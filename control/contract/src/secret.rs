@@ -6,26 +6,26 @@ use std::path::Path;
 
 use crate::file;
 
-/// What keeps a secret from being taken from a file.
+/// Why a secret was not read from a file.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretFault {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// Other users may read or change the file: which, and what to do.
+    /// Other users can read or change the file: which users, and what to do.
     #[error("{0}")]
     Open(String),
 }
 
-/// Who, other than root and the user who runs this, may read or change a file of `owner` and `group` with the permissions
-/// `mode`, when `user` runs this, and what to do. A group may read it, since that is how root's file reaches a user that
-/// runs this.
+/// The users other than root and `user`, who runs this, that can read or change a file of `owner` and `group` with
+/// permissions `mode`, and what to do. A group may read it, because that is how root's file reaches a user that runs
+/// this.
 fn open_to_others((owner, group): (u32, u32), mode: u32, user: u32) -> Option<String> {
     if mode & 0o007 != 0 {
-        let what = "lets every user of this machine at it; say `chmod o= FILE`";
+        let what = "gives every user of this machine access; run `chmod o= FILE`";
         Some(format!("mode {mode:03o} {what}"))
     } else if mode & 0o020 != 0 {
-        let what = format!("lets group {group} change it; say `chmod g-w FILE`");
+        let what = format!("lets group {group} change it; run `chmod g-w FILE`");
         Some(format!("mode {mode:03o} {what}"))
     } else if owner != 0 && owner != user {
         Some(format!(
@@ -37,11 +37,11 @@ fn open_to_others((owner, group): (u32, u32), mode: u32, user: u32) -> Option<St
     }
 }
 
-/// The contents of a file of one line, without the line's end. Of a file that is longer than
-/// `bytes_max` they are more than that many bytes.
+/// Reads a file of one line, without the line's end. If the line is longer than `bytes_max`, the result is,
+/// too.
 ///
 /// # Errors
-/// [`SecretFault`] where it cannot be read, or others could have read or changed it.
+/// [`SecretFault`] if the file cannot be read, or others could have read or changed it.
 pub fn read_line(path: &Path, bytes_max: usize) -> Result<Vec<u8>, SecretFault> {
     let file = file::open(path)?;
     let metadata = file.metadata()?;
@@ -51,7 +51,7 @@ pub fn read_line(path: &Path, bytes_max: usize) -> Result<Vec<u8>, SecretFault> 
         return Err(SecretFault::Open(access));
     }
     let mut text = Vec::new();
-    // Two more for the line's end, and one that says that there are more.
+    // Two more for the line's end, and one to detect a longer line.
     file.take(bytes_max as u64 + 3).read_to_end(&mut text)?;
     if let Some(what) = file::byte_order_mark(&text) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, what).into());

@@ -1,11 +1,10 @@
-//! What threads meet in: atomics, the lock of the published snapshot, and rings with one writer and one
+//! Synchronisation primitives: atomics, the lock of the published snapshot, and rings with one writer and one
 //! reader.
 //!
-//! They are those of the standard library, of `parking_lot` and of `rtrb`. With the feature `loom` (`make loom`)
-//! they are models: loom runs `tests/orderings.rs` in every order in which threads may take turns and
-//! see each other's writes, up to a number of preemptions. The rings are then our own, in safe Rust (`ring.rs`),
-//! and promise no more than `rtrb` documents: what is shown is how we use them. That `rtrb` keeps its word
-//! its authors test.
+//! They come from the standard library, `parking_lot` and `rtrb`. With the feature `loom` (`make loom`) they are
+//! models: loom runs `tests/orderings.rs` in every order in which threads can interleave and see each other's
+//! writes, up to a number of preemptions. The rings are then our own safe Rust (`ring.rs`), and promise no more
+//! than `rtrb` documents, so the tests check our use of them. `rtrb` itself is tested by its authors.
 
 #[cfg(not(feature = "loom"))]
 mod real {
@@ -29,7 +28,7 @@ mod modelled {
     pub use super::ring::{Consumer, Producer, RingBuffer};
     pub use rtrb::PushError;
 
-    /// loom's lock, with the calls of `parking_lot`'s.
+    /// loom's lock, with the interface of `parking_lot`'s.
     #[derive(Debug)]
     pub struct RwLock<T>(loom::sync::RwLock<T>);
 
@@ -55,21 +54,21 @@ mod modelled {
 #[cfg(feature = "loom")]
 pub use modelled::*;
 
-/// The end of a circulation that takes empty items and gives them back full.
+/// The end of a circulation that takes empty items and returns full ones.
 #[derive(Debug)]
 pub(crate) struct Filler<F, E> {
     pub full: Producer<F>,
     pub empty: Consumer<E>,
 }
 
-/// The end that takes full items and gives them back empty.
+/// The end of a circulation that takes full items and returns empty ones.
 #[derive(Debug)]
 pub(crate) struct Emptier<F, E> {
     pub full: Consumer<F>,
     pub empty: Producer<E>,
 }
 
-/// Makes both ends of a circulation of `number` items. All of them wait for the filler at first.
+/// Makes both ends of a circulation of `number` items, which all start at the filler.
 pub(crate) fn circulate<F, E>(
     number: usize,
     make: impl FnMut() -> E,
@@ -90,7 +89,7 @@ pub(crate) fn circulate<F, E>(
     (filler, emptier)
 }
 
-/// Puts an item into a ring that was made for all items that circulate in it.
+/// Puts an item into a ring with room for all circulating items.
 pub(crate) fn put<T>(ring: &mut Producer<T>, item: T) {
     let is_put = ring.push(item).is_ok();
     debug_assert!(is_put, "the ring has room for all that circulate");

@@ -1,8 +1,9 @@
-//! Texts from outside, cleaned before they are kept or shown; and texts for standard output.
+//! Cleans text from outside before it is kept or shown, and writes text to standard output.
 
 use std::io::{self, Write};
 
-/// Whether a character may be shown: it neither controls a terminal nor changes the order or visibility of its neighbours.
+/// Whether a character may be shown: one that neither controls a terminal nor affects the order or visibility of its
+/// neighbours.
 pub fn is_shown(c: char) -> bool {
     let is_invisible = matches!(
         c,
@@ -11,14 +12,14 @@ pub fn is_shown(c: char) -> bool {
     !c.is_control() && !is_invisible
 }
 
-/// Removes what may not be shown.
+/// Removes characters that may not be shown.
 pub fn clean(text: &mut String) {
     if !text.chars().all(is_shown) {
         text.retain(is_shown);
     }
 }
 
-/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+/// Writes to standard output. A closed pipe (`| head`) is not an error.
 ///
 /// # Errors
 /// The system's.

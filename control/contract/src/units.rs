@@ -1,6 +1,6 @@
-//! Numbers as people read them: three significant digits and a unit.
+//! Formats numbers for people: three significant digits and a unit.
 
-/// Prints an amount in the largest unit that it has at least `least` of, or else in the last unit.
+/// Formats an amount in the largest unit that gives at least `least`, or else in the last unit.
 fn scaled(x: f64, units: &[(f64, &str)], least: f64) -> String {
     let is_reached = |(size, _): &&(f64, &str)| x.abs() >= least * size;
     let unit = units.iter().find(is_reached).or(units.last());
@@ -8,7 +8,7 @@ fn scaled(x: f64, units: &[(f64, &str)], least: f64) -> String {
     format!("{}{name}", three_digits(x / size))
 }
 
-/// What rounds up to a thousand belongs to the next unit.
+/// An amount that would round up to a thousand uses the next unit.
 const ROUNDED_UP: f64 = 0.9995;
 
 /// `12.3 us`; negative values keep their sign.
@@ -17,7 +17,7 @@ pub fn duration_ns(ns: f64) -> String {
     scaled(ns, &UNITS, ROUNDED_UP)
 }
 
-/// `4.12 M`, to be followed by what is counted; whole numbers under a thousand.
+/// `4.12 M`, to be followed by the counted thing; whole numbers under a thousand.
 pub fn count(n: u64) -> String {
     if n < 1_000 {
         n.to_string()
@@ -26,7 +26,7 @@ pub fn count(n: u64) -> String {
     }
 }
 
-/// `4.12 M`, to be followed by what is counted.
+/// `4.12 M`, to be followed by the counted thing.
 pub fn rate(n: f64) -> String {
     const UNITS: [(f64, &str); 5] = [
         (1e12, " T"),
@@ -49,7 +49,7 @@ pub fn bytes(n: u64) -> String {
     scaled(n as f64, &UNITS, 1.0)
 }
 
-/// `1h02m03s`, without what is zero in front.
+/// `1h02m03s`, without leading zeros.
 pub fn uptime(seconds: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Segments between switches: the line that workers read TAI by, and the rings between the worker that
+//! Segments between switches: the clock for reading TAI in workers, and the rings between the worker that
 //! owns such a port and the control core.
 
 pub mod clock;

@@ -1,4 +1,4 @@
-//! What the JSON paths answer, made from one snapshot each.
+//! Answers of the JSON paths, each made from one snapshot.
 
 use std::borrow::Cow;
 
@@ -25,16 +25,16 @@ pub struct Problem {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Status")]
 pub struct StatusAnswer {
-    /// What the snapshot has, too.
+    /// The status in the snapshot.
     #[serde(flatten)]
     pub status: Status,
     /// Why it is not ready; empty when it is.
     pub unready: Vec<String>,
-    /// The flows that are tracked, in numbers; `None` where none are.
+    /// Totals of the tracked flows; `None` if flows are not tracked.
     pub flows: Option<FlowTotals>,
-    /// Joint decoding; `None` where there is none.
+    /// Joint decoding; `None` if it is off.
     pub decoding: Option<Decoding>,
-    /// How estimates of flows compare with stamps, by method and size of flows.
+    /// Accuracy of flow estimates against stamps, by method and size of flows.
     #[serde(default)]
     pub judged: Vec<JudgedEstimates>,
 }
@@ -62,7 +62,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The ports of that name, or all.
+    /// Lists the ports of this name, or all.
     pub fn of(snapshot: &Snapshot, name: Option<&str>) -> Self {
         let ports = snapshot.ports.iter();
         let ports = ports.filter(|port| name.is_none_or(|name| port.name == name));
@@ -87,7 +87,7 @@ pub struct Segments<'s> {
 }
 
 impl<'s> Segments<'s> {
-    /// The selected segments.
+    /// Lists the selected segments.
     pub fn of(snapshot: &'s Snapshot, filter: &SegmentFilter) -> Self {
         let segments = snapshot.selected([&filter.ingress, &filter.egress, &filter.class]);
         Self {
@@ -108,9 +108,9 @@ impl<'s> From<&'s Snapshot> for Segments<'s> {
 /// Answer of `/api/v1/wires`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wires {
-    /// Number of the last epoch of this switch that closed; wires count those of the sender.
+    /// Number of this switch's last epoch that closed; wires count the sender's epochs.
     pub epoch: Option<u64>,
-    /// The clock that one-way delays are measured by; `None` where there are no wires.
+    /// The clock that one-way delays are measured by; `None` without wires.
     pub clock: Option<WireClock>,
     /// Ports with a segment on the wire, in the order of the configuration.
     pub wires: Vec<Wire>,
@@ -140,20 +140,20 @@ pub struct Classes {
 pub struct ClassTotals {
     /// The class; `all` unless classes are configured.
     pub class: String,
-    /// What workers count of it, over all ports.
+    /// Its counters, over all ports.
     #[serde(flatten)]
     pub egress: ClassReading,
-    /// Segments that are measured in this class.
+    /// Segments measured in this class.
     pub segments: u64,
-    /// Counts of these.
+    /// Totals of these segments.
     pub counts: Counts,
-    /// Packets of these whose delay is known, by stamps.
+    /// Packets of these segments with a stamped delay.
     pub stamped_packets: u64,
-    /// Their mean delay in nanoseconds; `None` without any.
+    /// Their mean delay in nanoseconds; `None` without packets.
     pub mean_ns: Option<f64>,
-    /// Its standard deviation; likewise.
+    /// Their standard deviation, likewise.
     pub stddev_ns: Option<f64>,
-    /// Their delays in the last usable epoch, if that is not long ago.
+    /// Their delays in the last usable epoch, if recent.
     #[serde(default)]
     pub last: Option<Delays>,
     /// Their delays in the last minute; `None` without packets.
@@ -228,9 +228,9 @@ pub struct Epochs {
     pub interval_ms: u32,
     /// When the first epoch, number 0, began, likewise; `None` before it has closed.
     pub origin_unix_s: Option<f64>,
-    /// Segments selected in all.
+    /// Number of selected segments.
     pub matching: u64,
-    /// How many of them come before those listed here.
+    /// Number of selected segments before those listed here.
     pub offset: u64,
     /// The segments, in the order of the configuration.
     pub segments: Vec<SegmentCourses>,
@@ -242,12 +242,12 @@ pub struct SegmentCourses {
     /// Its ports and class.
     #[serde(flatten)]
     pub segment: SegmentName,
-    /// Its last minute, ten minutes and hour, or the selected one.
+    /// Its last minute, ten minutes and hour, or the selected course.
     pub courses: Vec<Course>,
 }
 
 impl Epochs {
-    /// The selected courses.
+    /// Lists the selected courses.
     pub fn of(snapshot: &Snapshot, query: &CourseQuery) -> Self {
         let origin_unix_s = snapshot.origin_unix_s();
         let courses = |segment: &Segment| {
@@ -280,38 +280,38 @@ pub struct Distributions {
     pub epoch: Option<u64>,
     /// Its end in seconds since 1970 (UTC).
     pub epoch_end_unix_s: Option<f64>,
-    /// Segments selected in all; the first 100 of them are listed.
+    /// Number of selected segments; the first 100 of them are listed.
     pub matching: u64,
     /// The segments, in the order of the configuration.
     pub segments: Vec<SegmentDistributions>,
 }
 
-/// How the delays of one segment were distributed in the last minute.
+/// Distribution of one segment's delays over the last minute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentDistributions {
     /// Its ports and class.
     #[serde(flatten)]
     pub segment: SegmentName,
-    /// Every five seconds with packets, the oldest first; without those that have not ended.
+    /// Every span of five seconds with packets, oldest first; without unfinished ones.
     pub parts: Vec<Distribution>,
 }
 
-/// Stamped delays of the epochs that ended in some seconds.
+/// Stamped delays of the epochs that ended in a span of time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Distribution {
-    /// When these began, in seconds since 1970 (UTC).
+    /// Start of the span, in seconds since 1970 (UTC).
     pub start_unix_s: f64,
-    /// How many there are.
+    /// Length of the span in seconds.
     pub width_s: u32,
-    /// Packets in each eighth of an octave, least first, none that is empty.
+    /// Packets in each eighth of an octave, ascending, without empty buckets.
     pub buckets: Vec<DelayBucket>,
 }
 
-/// Most segments of an answer with distributions.
+/// Most segments in an answer with distributions.
 pub const DISTRIBUTIONS_MAX: usize = 100;
 
 impl Distributions {
-    /// Those of the selected segments.
+    /// Lists the distributions of the selected segments.
     pub fn of(snapshot: &Snapshot, filter: &SegmentFilter) -> Self {
         let origin_unix_s = snapshot.origin_unix_s();
         let distribution = |part: &MinutePart| Distribution {
@@ -348,18 +348,18 @@ pub struct FlowPage {
     /// Where these flows are listed.
     #[serde(default)]
     pub scope: FlowScope,
-    /// Which flows these are.
+    /// Whether these are current or ended flows.
     pub state: FlowState,
-    /// Flows selected in all.
+    /// Number of selected flows.
     pub matching: u64,
-    /// How many of them come before those listed here.
+    /// Number of selected flows before those listed here.
     pub offset: u64,
     /// The flows, in the requested order.
     pub flows: Vec<Flow>,
 }
 
 impl FlowPage {
-    /// The selected flows, of the switch and of `wires`.
+    /// Lists the selected flows of the switch and of `wires`.
     pub fn of(snapshot: &Snapshot, wires: &[FlowList], query: &FlowQuery) -> Self {
         let inside = snapshot.flows.as_ref().map(|flows| match query.state {
             FlowState::Active => &*flows.list,
@@ -389,6 +389,6 @@ impl FlowPage {
 /// Answer of `POST /api/v1/reload`: the reload is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reloading {
-    /// Reloads up to now. Once `reload.number` of `/api/v1/status` is greater, its `outcome` is that of this request.
+    /// Reloads so far. Once `reload.number` of `/api/v1/status` is greater, its `outcome` is that of this request.
     pub after: u64,
 }

@@ -8,10 +8,10 @@ use contract::limits::HISTORY_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Widths of buckets in seconds. An epoch that is longer has a bucket of its own.
+/// Widths of buckets in seconds. A longer epoch has a bucket of its own.
 pub const WIDTHS_S: [u32; 3] = [1, 10, 60];
 
-/// Most buckets of each width, with the open one.
+/// Most buckets of each width, including the open one.
 pub const BUCKETS_MAX: usize = 60;
 
 /// Most bytes of one history.
@@ -29,22 +29,22 @@ pub struct Sample {
     pub lost_packets: u64,
     /// Sum of delays in nanoseconds.
     pub sum_ns: f64,
-    /// Sum of their squares.
+    /// Sum of squared delays.
     pub squares_ns2: f64,
-    /// Greatest delay; 0 where it is not known.
+    /// Greatest delay; 0 if unknown.
     pub max_ns: f64,
     /// Median; 0 where it is not known.
     pub p50_ns: f64,
     /// 99th percentile; 0 where it is not known.
     pub p99_ns: f64,
-    /// Estimate of the mean, and its bound.
+    /// Estimate of the mean, with its bound.
     pub estimate_ns: Option<(f64, f64)>,
 }
 
 /// Sums over the epochs of a bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Sums {
-    /// Which bucket of its width, counted from the first epoch.
+    /// Index of the bucket among those of its width, counted from the first epoch.
     index: u64,
     epochs: u32,
     /// Counts and sums are added, `p50_ns` as a sum over packets; of the rest the greatest.
@@ -73,11 +73,11 @@ impl Sums {
     }
 }
 
-/// The last minute, ten minutes and hour. Cheap to clone: buckets that are complete are shared.
+/// Delays of the last minute, ten minutes and hour. Cheap to clone, because complete buckets are shared.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     open: [Option<Sums>; WIDTHS_S.len()],
-    /// Of each width, the oldest first.
+    /// The buckets of each width, oldest first.
     closed: [Arc<VecDeque<Sums>>; WIDTHS_S.len()],
 }
 
@@ -86,7 +86,7 @@ pub struct History {
 pub struct Course {
     /// Their width in seconds.
     pub width_s: u32,
-    /// The oldest first, without those that have no packets. The last is still open.
+    /// The buckets with packets, oldest first. The last is still open.
     pub buckets: Vec<Bucket>,
 }
 
@@ -105,22 +105,22 @@ pub struct Bucket {
     pub mean_ns: f64,
     /// Its standard deviation.
     pub stddev_ns: f64,
-    /// Greatest delay; `None` where it is not known.
+    /// Greatest delay; `None` if unknown.
     pub max_ns: Option<f64>,
     /// Mean of the medians of its epochs, weighted by packets; `None` where they are not known.
     #[serde(default)]
     pub p50_ns: Option<f64>,
     /// The greatest 99th percentile of its epochs; `None` where it is not known.
     pub p99_max_ns: Option<f64>,
-    /// The mean as estimated, over the epochs that have an estimate.
+    /// The estimated mean over the epochs with an estimate.
     pub estimated_mean_ns: Option<f64>,
-    /// Half-width of the nominal 98 % interval around it, epochs being independent.
+    /// Half-width of the nominal 98 % interval around it, assuming independent epochs.
     pub bound_ns: Option<f64>,
 }
 
 impl History {
-    /// Adds an epoch; `interval_ms` is the length of epochs. Epochs come in order; an earlier one
-    /// counts with the bucket that is open.
+    /// Adds an epoch; `interval_ms` is the length of epochs. Epochs come in order; an earlier one is added
+    /// to the open bucket.
     pub fn add(&mut self, epoch: u64, interval_ms: u32, sample: &Sample) {
         let start_ms = u128::from(epoch) * u128::from(interval_ms);
         for ((open, closed), width_s) in self.open.iter_mut().zip(&mut self.closed).zip(WIDTHS_S) {
@@ -141,7 +141,7 @@ impl History {
         }
     }
 
-    /// Every width; `origin_unix_s` is when the first epoch (number 0) began.
+    /// The courses of every width; `origin_unix_s` is when the first epoch (number 0) began.
     pub fn courses(&self, origin_unix_s: f64) -> Vec<Course> {
         let levels = self.closed.iter().zip(&self.open).zip(WIDTHS_S);
         let courses = levels.map(|((closed, open), width_s)| {

@@ -11,7 +11,7 @@
 //!   command line and live table (package console)
 //! ```
 //!
-//! What it is not: it estimates nothing, serves nothing, draws nothing.
+//! It does not estimate, serve or draw anything.
 #![forbid(unsafe_code)]
 
 pub mod answers;
@@ -21,7 +21,7 @@ pub mod query;
 pub mod snapshot;
 pub mod station;
 
-/// A figure as reports and stations keep it: seven digits are enough.
+/// Rounds a figure to seven digits for reports and stations.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "digits beyond the seventh are left out"

@@ -1,8 +1,8 @@
-//! Names of ports, classes and methods, to which reports and exports refer by number.
+//! Names of ports, classes and methods that reports and exports refer to by index.
 
 use std::collections::HashMap;
 
-/// Names, each once, in the order in which they were asked for.
+/// Distinct names, in the order of their first use.
 #[derive(Debug, Default)]
 pub struct Names {
     names: Vec<String>,
@@ -10,7 +10,7 @@ pub struct Names {
 }
 
 impl From<Vec<String>> for Names {
-    /// Where a name is there twice, its first index counts.
+    /// If a name occurs twice, its first index counts.
     fn from(names: Vec<String>) -> Self {
         let mut indices = HashMap::with_capacity(names.len());
         for (index, name) in (0..).zip(&names) {
@@ -21,12 +21,12 @@ impl From<Vec<String>> for Names {
 }
 
 impl Names {
-    /// The index of a name, from 0.
+    /// Returns the index of a name, from 0, and adds the name if it is new.
     pub fn index(&mut self, name: &str) -> u32 {
         if let Some(&index) = self.indices.get(name) {
             return index;
         }
-        // A report has fewer names by far.
+        // A report has far fewer names.
         let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.names.push(name.to_owned());
         self.indices.insert(name.to_owned(), index);
@@ -44,7 +44,7 @@ impl Names {
     }
 }
 
-/// The name at an index; empty where there is none.
+/// The name at an index; empty if there is none.
 pub fn name(names: &[String], index: u32) -> &str {
     names.get(index as usize).map_or("", String::as_str)
 }

@@ -1,5 +1,5 @@
-//! What may be asked of the lists of segments and flows: the parameters of the HTTP paths, read strictly from
-//! text, so that a misspelt parameter is an error and not another question.
+//! Parameters of the HTTP paths that list segments and flows. They are parsed strictly: a misspelt parameter
+//! is an error instead of another query.
 
 use contract::address::Prefix;
 use contract::labelled_enum;
@@ -9,10 +9,10 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use smart_default::SmartDefault;
 
-/// Flows of an answer, unless `limit` is given.
+/// Flows in an answer, unless `limit` is given.
 pub const FLOWS_DEFAULT: usize = 100;
 
-/// Most flows of an answer.
+/// Most flows in an answer.
 pub const FLOWS_MAX: usize = 10_000;
 
 /// Flows with fewer packets in their last epoch come last in an order by delay.
@@ -21,10 +21,10 @@ pub const FEW_PACKETS: u64 = 10;
 /// Segments with courses of an answer, unless `limit` is given.
 pub const COURSES_DEFAULT: usize = 100;
 
-/// Most segments with courses of an answer.
+/// Most segments with courses in an answer.
 pub const COURSES_MAX: usize = 500;
 
-/// Which segments are selected.
+/// Which segments to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SegmentFilter {
@@ -36,13 +36,13 @@ pub struct SegmentFilter {
     pub class: Option<String>,
 }
 
-/// Whether ingress, egress and class of a segment are the wanted ones; without a wanted name any will do.
+/// Whether a segment's ingress, egress and class are the wanted ones; `None` matches any.
 pub(crate) fn selects(wanted: [&Option<String>; 3], names: [&str; 3]) -> bool {
     let mut pairs = wanted.into_iter().zip(names);
     pairs.all(|(wanted, name)| wanted.as_ref().is_none_or(|wanted| wanted == name))
 }
 
-/// Which courses are selected, of a part of the segments.
+/// Which courses to list, as a page of the segments.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CourseQuery {
@@ -52,12 +52,12 @@ pub struct CourseQuery {
     pub egress: Option<String>,
     /// Only of this class.
     pub class: Option<String>,
-    /// Only buckets of so many seconds: 1 (the last minute), 10 (ten minutes) or 60 (an hour).
+    /// Only buckets of this many seconds: 1 (the last minute), 10 (ten minutes) or 60 (an hour).
     pub width_s: Option<Width>,
-    /// How many segments are left out at the beginning.
+    /// How many segments to skip at the beginning.
     #[serde(deserialize_with = "number::<_, { usize::MAX }>")]
     pub offset: usize,
-    /// How many segments at most.
+    /// Most segments to list.
     #[serde(deserialize_with = "number::<_, COURSES_MAX>")]
     #[schemars(range(max = 500))]
     #[default(COURSES_DEFAULT)]
@@ -79,10 +79,10 @@ pub enum Width {
 }
 
 impl Width {
-    /// Every width, the smallest first.
+    /// Every width, ascending.
     pub const ALL: [Self; 3] = [Self::Second, Self::TenSeconds, Self::Minute];
 
-    /// In seconds.
+    /// The width in seconds.
     pub const fn seconds(self) -> u32 {
         match self {
             Self::Second => 1,
@@ -92,28 +92,28 @@ impl Width {
     }
 }
 
-/// Which flows are listed.
+/// Which flows to list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowState {
-    /// Those that have a slot, and those of a wire's last epoch.
+    /// Flows that have a slot, and those in a wire's last epoch.
     #[default]
     Active,
-    /// Those that lost their slot last, with their final figures.
+    /// Recently evicted or expired flows, with their final figures.
     Ended,
 }
 
 labelled_enum! {
-    /// Where flows are listed.
+    /// Where to list flows.
     #[derive(Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum FlowScope {
-        /// Inside the switch, and on wires that arrive here: a flow that does both is listed for each segment.
+        /// Inside the switch, and on wires that arrive here; a flow on both is listed for each segment.
         #[default]
         All = "all",
         /// Inside the switch.
         Switch = "switch",
-        /// On wires that arrive here: the flows of each one's last decoded epoch.
+        /// On wires that arrive here: the flows of each wire's last decoded epoch.
         Wires = "wires",
     }
 }
@@ -129,7 +129,7 @@ labelled_enum! {
         Packets = "packets",
         /// Bytes in its last epoch.
         Bytes = "bytes",
-        /// Mean delay in its last epoch; on wires the estimate's.
+        /// Mean delay in its last epoch; on wires, the estimate.
         Mean = "mean",
         /// Standard deviation in its last epoch.
         Stddev = "stddev",
@@ -165,17 +165,17 @@ impl FlowOrder {
 pub struct FlowQuery {
     /// Inside the switch, on wires, or both.
     pub scope: FlowScope,
-    /// Those that have a slot, or those that lost it last, which only the switch remembers.
+    /// Flows with a slot, or those that recently lost it; only the switch remembers the latter.
     pub state: FlowState,
-    /// By what they are ordered, the greatest first.
+    /// The figure to sort by, descending.
     pub sort: FlowOrder,
-    /// The least first.
+    /// Sort ascending.
     #[serde(deserialize_with = "yes_or_no")]
     pub ascending: bool,
-    /// How many are left out at the beginning.
+    /// How many flows to skip at the beginning.
     #[serde(deserialize_with = "number::<_, { usize::MAX }>")]
     pub offset: usize,
-    /// How many at most.
+    /// Most flows to list.
     #[serde(deserialize_with = "number::<_, FLOWS_MAX>")]
     #[schemars(range(max = 10_000))]
     #[default(FLOWS_DEFAULT)]
@@ -186,16 +186,16 @@ pub struct FlowQuery {
     pub egress: Option<String>,
     /// Only of this class.
     pub class: Option<String>,
-    /// Only those whose name contains this text.
+    /// Only flows whose name contains this text.
     pub contains: Option<String>,
-    /// Only those whose source or destination is in this prefix.
+    /// Only flows whose source or destination is in this prefix.
     pub prefix: Option<Prefix>,
-    /// Only those whose source or destination has this port.
+    /// Only flows whose source or destination has this port.
     pub port: Option<u16>,
 }
 
 impl FlowQuery {
-    /// Whether it selects flows of these addresses and ports; `None` are those that have none.
+    /// Whether it selects flows with these addresses and ports; `None` for flows without any.
     pub(crate) fn selects_ends(&self, flow: impl FnOnce() -> Option<FiveTuple>) -> bool {
         if self.prefix.is_none() && self.port.is_none() {
             return true;

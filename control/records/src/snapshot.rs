@@ -1,4 +1,4 @@
-//! The one published answer: an immutable snapshot that every view reads, so that all agree.
+//! The published snapshot: immutable, and read by every view, so that all views agree.
 
 use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
@@ -25,7 +25,7 @@ pub use segment::*;
 pub use wire::*;
 
 record! {
-    /// The switch at the end of an epoch, without its lists: what `/api/v1/status` shows of a snapshot.
+    /// The switch at the end of an epoch, without its lists: the part that `/api/v1/status` returns.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Status {
         /// The switch's name.
@@ -37,7 +37,7 @@ record! {
         /// State of the switch; the metric is 1 for this state, and 0 for the others.
         #[metric(Gauge = "vernier_state", label = "state")]
         pub state: State,
-        /// Whether anything is measured; if not there are no segments and no epochs.
+        /// Whether anything is measured; if not, there are no segments and no epochs.
         pub measuring: bool,
         /// Number of the last epoch that closed, usable or not; `None` before the first.
         pub epoch: Option<u64>,
@@ -50,22 +50,23 @@ record! {
         /// Time since the switch started.
         #[metric(Gauge = "vernier_uptime_seconds")]
         pub uptime_s: f64,
-        /// Faults of this program (panics) that were contained since the process started.
+        /// Panics of this program that were contained since the process started.
         #[serde(default)]
         pub contained_panics: u64,
-        /// Packets that are not measured as others are.
+        /// Packets measured in an exceptional way.
         #[serde(default)]
         pub exceptions: Exceptions,
-        /// Workers, by number, up to the last that has begun; none in a host program, which has cores of its own.
+        /// Workers, by number, up to the last that has started; none in a host program, which has cores of its
+        /// own.
         pub workers: Vec<Worker>,
         /// The pools of packet buffers.
         pub pools: Vec<Pool>,
-        /// The bridge's filtering database, where there is one.
+        /// The bridge's filtering database, if any.
         pub fdb: Option<Fdb>,
         /// Generation of the measurement: 0 at start, greater with every change.
         #[metric(Gauge = "vernier_generation")]
         pub generation: u32,
-        /// The last reload that was asked for; `None` before the first.
+        /// The last requested reload; `None` before the first.
         pub reload: Option<Reload>,
     }
 }
@@ -85,7 +86,7 @@ pub struct Snapshot {
     pub classes: Vec<ClassDelays>,
     /// The sketches (LDS), one for each egress port; none without `measurement.lds`.
     pub sketches: Vec<Sketch>,
-    /// The flows that are tracked; `None` without `measurement.flows`.
+    /// The tracked flows; `None` without `measurement.flows`.
     pub flows: Option<Flows>,
     /// Ports that measure the path to another switch, in the order of the configuration.
     #[serde(default)]
@@ -95,10 +96,10 @@ pub struct Snapshot {
     pub wire_clock: Option<WireClock>,
     /// Ports, in the order of the configuration.
     pub ports: Vec<Port>,
-    /// Reports to NATS JetStream; `None` where none are configured.
+    /// Reports to NATS JetStream; `None` if not configured.
     #[serde(default)]
     pub reports: Option<Reports>,
-    /// Export to an IPFIX collector; `None` where none is configured.
+    /// Export to an IPFIX collector; `None` if not configured.
     #[serde(default)]
     pub ipfix: Option<IpfixExport>,
     /// The configuration in use; `None` before the first generation.
@@ -106,7 +107,7 @@ pub struct Snapshot {
     pub config: Option<Arc<Config>>,
 }
 
-/// With empty lists.
+/// A snapshot with empty lists.
 impl From<Status> for Snapshot {
     fn from(status: Status) -> Self {
         Self {
@@ -116,7 +117,7 @@ impl From<Status> for Snapshot {
     }
 }
 
-/// A snapshot is a status, and more.
+/// A snapshot contains a status.
 impl Deref for Snapshot {
     type Target = Status;
 
@@ -132,7 +133,7 @@ impl DerefMut for Snapshot {
 }
 
 record! {
-    /// Steps of the system's clock (UTC), which was set while the switch ran.
+    /// Steps of the system's clock (UTC) while the switch ran.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Clock {
         /// Times that the system's clock was set by more than 0.1 s since the switch started.
@@ -148,12 +149,12 @@ labelled_enum! {
     #[derive(Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum State {
-        /// Getting ready.
+        /// Starting.
         #[default]
         Starting = "starting",
-        /// Switching.
+        /// Forwarding.
         Running = "running",
-        /// Stopping: queued packets are still sent.
+        /// Stopping; queued packets are still sent.
         Draining = "draining",
     }
 }
@@ -166,18 +167,18 @@ impl Shown for State {
     }
 }
 
-/// Figures are shown for so many seconds; after that they are too old.
+/// Age at which figures are too old to be shown, in seconds.
 pub const FRESH_S: f64 = 10.0;
 
 impl Snapshot {
-    /// A segment's last figures, unless they are of an epoch more than ten seconds ago: no packet
-    /// has passed since, or no epoch was usable.
+    /// A segment's last figures, unless their epoch is more than ten seconds ago, because no packet has
+    /// passed since or no epoch was usable.
     pub fn fresh<'s>(&self, segment: &'s Segment) -> Option<&'s EpochFigures> {
         let last = segment.last.as_ref()?;
         self.is_fresh(last.epoch).then_some(last)
     }
 
-    /// The segments between these ports and of this class; `None` stands for any.
+    /// The segments with these ports and this class; `None` stands for any.
     pub(crate) fn selected<'s>(
         &'s self,
         wanted: [&Option<String>; 3],
@@ -186,7 +187,8 @@ impl Snapshot {
         segments.filter(move |segment| selects(wanted, segment.names()))
     }
 
-    /// Whether an epoch is at most ten seconds ago. While all workers are stalled no epoch ends: none is.
+    /// Whether an epoch is at most ten seconds ago. No epoch ends while all workers are stalled; then none
+    /// is.
     pub fn is_fresh(&self, epoch: u64) -> bool {
         if !self.workers.is_empty() && self.workers.iter().all(|worker| worker.is_stalled) {
             return false;
@@ -196,7 +198,7 @@ impl Snapshot {
         age_s <= FRESH_S
     }
 
-    /// Why the switch is not ready to be relied on; empty when it is.
+    /// The reasons why the switch is not ready; empty if it is ready.
     pub fn unready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.state != State::Running {
@@ -223,10 +225,10 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// Two ports, patched; `east>west` has an estimate, `west>east` has no packet; `west` measures a wire.
+    /// Two patched ports: `east>west` has an estimate, `west>east` has no packet; `west` measures a wire.
     ///
     /// # Panics
-    /// Where `example.json` is no snapshot: for tests.
+    /// If `example.json` is not a snapshot; for tests.
     #[expect(clippy::expect_used, reason = "for tests")]
     pub fn example() -> Self {
         serde_json::from_str(include_str!("snapshot/example.json"))
@@ -235,7 +237,7 @@ impl Snapshot {
 }
 
 impl FlowRecord {
-    /// A flow on the first segment where `n` is even, else on the second.
+    /// A flow on the first segment if `n` is even, else on the second.
     pub fn example(n: u16, packets: u64) -> Self {
         let figures = FlowFigures {
             packets,
@@ -265,7 +267,7 @@ impl FlowRecord {
 }
 
 impl FlowList {
-    /// These flows, on `east>west` and `west>east`.
+    /// Lists these flows, on `east>west` and `west>east`.
     pub fn example(flows: Vec<FlowRecord>) -> Self {
         let name = |ingress: &str, egress: &str| {
             Arc::new(SegmentName {
@@ -287,16 +289,16 @@ record! {
     /// Reports to NATS JetStream.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct Reports {
-        /// Reports sent, those that were sent again too.
+        /// Reports sent, including those sent again.
         #[metric(Counter = "vernier_reports_sent_total")]
         pub sent: u64,
         /// Reports that the server has stored.
         #[metric(Counter = "vernier_reports_acknowledged_total")]
         pub acknowledged: u64,
-        /// Reports dropped, the oldest first, because the spool was full while no server took them.
+        /// Reports dropped, oldest first, because the spool was full while no server accepted them.
         #[metric(Counter = "vernier_reports_dropped_total")]
         pub dropped: u64,
-        /// Bytes of the reports that wait for the server.
+        /// Bytes of reports that the server has not stored yet.
         #[metric(Gauge = "vernier_reports_spooled_bytes")]
         pub spooled_bytes: u64,
         /// Whether the switch is connected to NATS.
@@ -312,13 +314,13 @@ record! {
         /// Messages sent to the IPFIX collector.
         #[metric(Counter = "vernier_ipfix_messages_total")]
         pub messages: u64,
-        /// Data records in these messages, those of options too.
+        /// Data records in these messages, including options records.
         #[metric(Counter = "vernier_ipfix_records_total")]
         pub records: u64,
-        /// Data records dropped, because their message could not be sent, or found nobody who listens.
+        /// Data records dropped because their message could not be sent or no collector listened.
         #[metric(Counter = "vernier_ipfix_dropped_records_total")]
         pub dropped_records: u64,
-        /// Whether the last message could be sent; over UDP it may be lost nevertheless.
+        /// Whether the last message could be sent; over UDP it may still be lost.
         #[metric(Gauge = "vernier_ipfix_connected")]
         pub is_connected: bool,
     }

@@ -1,17 +1,17 @@
-//! Answers of a station, which joins the reports of many switches.
+//! Answers of a station, which combines the reports of many switches.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a station knows of each switch.
+/// The state of each switch, as known to a station.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Switches {
-    /// By name.
+    /// The switches, by name.
     pub switches: Vec<SwitchState>,
 }
 
 contract::record! {
-    /// A switch, by its reports.
+    /// A switch, according to its reports.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct SwitchState {
         /// Its name.
@@ -28,49 +28,50 @@ contract::record! {
         pub epoch_end_unix_s: f64,
         /// Length of an epoch in seconds.
         pub interval_s: f64,
-        /// Since when it is silent, in seconds since 1970 (UTC): the end of its last epoch; `None` while it reports.
+        /// Since when it has been silent, in seconds since 1970 (UTC): the end of its last epoch; `None` while it
+        /// reports.
         #[metric(
             Gauge = "vernier_station_switch_silent_since_timestamp_seconds",
-            help = "Since when the switch is silent; absent while it reports."
+            help = "Time since which the switch has been silent; absent while it reports."
         )]
         pub silent_since_unix_s: Option<f64>,
-        /// Why the last report's epochs cannot be trusted: reasons, stalled workers, what is not ready; what was evicted or set aside.
-        /// Empty: they can.
+        /// Why the last report's epochs cannot be trusted: reasons, stalled workers, parts that are not ready,
+        /// evicted or set-aside data. Empty if they can.
         pub problems: Vec<String>,
-        /// What the clock of its wires follows; empty without wires.
+        /// State of the clock of its wires; empty without wires.
         pub clock: String,
         /// Reports counted.
         #[metric(Counter = "vernier_station_switch_reports_total")]
         pub reports: u64,
-        /// Reports that had been counted before.
+        /// Reports counted before, received again.
         #[metric(Counter = "vernier_station_switch_duplicate_reports_total")]
         pub duplicates: u64,
-        /// Epochs that no report covers.
+        /// Epochs not covered by any report.
         #[metric(Counter = "vernier_station_switch_missed_epochs_total")]
         pub missed_epochs: u64,
         /// Reports that the switch dropped in this run because its spool was full.
         pub dropped_reports: u64,
-        /// Times that the switch began anew.
+        /// Times that the switch restarted.
         #[metric(Counter = "vernier_station_switch_restarts_total")]
         pub restarts: u64,
         /// Segments evicted because the switch has too many.
         #[serde(default)]
         #[metric(Counter = "vernier_station_switch_evicted_segments_total")]
         pub evicted_segments: u64,
-        /// Times that something of it was set aside so that other switches go on: a value that could not be read or written, a
-        /// report on which the station panicked.
+        /// Times that data of it was set aside so that other switches are served: a value that could not be read or
+        /// written, or a report on which the station panicked.
         #[serde(default)]
         #[metric(
             Counter = "vernier_station_switch_set_aside_total",
-            help = "Times that something of the switch was set aside so that others go on."
+            help = "Times that data of the switch was set aside so that other switches are served."
         )]
         pub set_aside: u64,
-        /// The last gaps, at most 8, the oldest first.
+        /// The last gaps, at most 8, oldest first.
         pub gaps: Vec<Gap>,
     }
 }
 
-/// Epochs that no report covers.
+/// Epochs not covered by any report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
     /// The first.
@@ -81,12 +82,12 @@ pub struct Gap {
     pub end_unix_s: f64,
 }
 
-/// What is missing: switches that are silent, and gaps of the others.
+/// Missing reports: silent switches, and gaps of the others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
     /// Switches that have reported.
     pub known: u64,
-    /// Those that are silent, or whose reports have gaps, by name.
+    /// Switches that are silent or whose reports have gaps, by name.
     pub switches: Vec<SwitchState>,
     /// Routers of the topology that have never reported, by name.
     pub unreported: Vec<String>,
@@ -98,18 +99,18 @@ pub struct Missing {
 /// A switch whose last values cannot be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unreadable {
-    /// The switch.
+    /// Its name.
     pub switch: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 /// Segments of many switches.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StationSegments {
-    /// How many match.
+    /// Number of matching segments.
     pub matching: u64,
-    /// Those asked for, by switch, in the order of `offset` and `limit`.
+    /// One page of them (`offset` and `limit`), by switch.
     pub segments: Vec<StationSegment>,
 }
 
@@ -120,21 +121,21 @@ pub struct SegmentFigures {
     pub packets: u64,
     /// Of these, packets lost; signed on wires.
     pub lost: i64,
-    /// Packets whose delay is known.
+    /// Packets with a known delay.
     pub samples: u64,
-    /// Mean delay; `None` where none is known.
+    /// Mean delay; `None` if unknown.
     pub mean_ns: Option<f64>,
-    /// Half-width of the nominal 98 % interval around the mean; `None` where it is not known.
+    /// Half-width of the nominal 98 % interval around the mean; `None` if unknown.
     pub bound_ns: Option<f64>,
-    /// Standard deviation; `None` where it is not known.
+    /// Standard deviation; `None` if unknown.
     pub stddev_ns: Option<f64>,
-    /// 99th percentile; over more than one epoch the greatest of theirs. `None` where it is not known.
+    /// 99th percentile, over several epochs the greatest of theirs; `None` if unknown.
     pub p99_ns: Option<f64>,
-    /// Greatest delay; `None` where it is not known.
+    /// Greatest delay; `None` if unknown.
     pub max_ns: Option<f64>,
 }
 
-/// A segment as its switch reported it last.
+/// The last figures of a segment that its switch reported.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StationSegment {
     /// The switch that reports it.
@@ -147,19 +148,19 @@ pub struct StationSegment {
     pub to: String,
     /// The class.
     pub class: String,
-    /// By which method.
+    /// Its method.
     pub method: String,
-    /// Seconds since the end of the epoch that the figures are of.
+    /// Age of the figures: seconds since the end of their epoch.
     pub age_s: f64,
     /// The figures.
     #[serde(flatten)]
     pub figures: SegmentFigures,
 }
 
-/// The minutes of a segment: what localisation compares.
+/// The history of a segment by minute, as localisation uses it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentHistory {
-    /// The oldest first.
+    /// Oldest first.
     pub minutes: Vec<SegmentMinute>,
 }
 
@@ -180,9 +181,9 @@ pub struct SegmentMinute {
 pub struct NetworkMap {
     /// Routers, by name.
     pub routers: Vec<MapRouter>,
-    /// Links, each once, whatever its directions and however many are parallel.
+    /// Links, each once, regardless of directions and parallel links.
     pub links: Vec<MapLink>,
-    /// Links of reports for which there is no room: a network has at most 2,048 routers and 16,384 links.
+    /// Reported links beyond the limits of 2,048 routers and 16,384 links.
     #[serde(default)]
     pub left_out: u64,
 }
@@ -192,7 +193,7 @@ pub struct NetworkMap {
 pub struct MapRouter {
     /// Its name.
     pub name: String,
-    /// Whether a switch or a prober of it has ever reported.
+    /// Whether a switch or prober at it has ever reported.
     pub reports: bool,
 }
 
@@ -201,7 +202,7 @@ pub struct MapRouter {
 pub struct MapLink {
     /// The router whose name comes first.
     pub from: String,
-    /// The other.
+    /// The other router.
     pub to: String,
     /// The greatest mean delay on the wires between them, of the last reports; `None` where no wire measures the link.
     #[serde(default)]
@@ -211,14 +212,14 @@ pub struct MapLink {
     pub loss_ratio: Option<f64>,
 }
 
-/// All paths of least cost from one switch to another.
+/// All shortest paths from one switch to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Paths {
     /// The first switch.
     pub from: String,
     /// The last one.
     pub to: String,
-    /// Whether there are more paths than are listed.
+    /// Whether some paths are not listed.
     pub is_cut: bool,
     /// The paths.
     pub paths: Vec<PathAnswer>,
@@ -231,32 +232,32 @@ pub struct PathAnswer {
     pub switches: Vec<String>,
     /// Its segments.
     pub chain: Vec<Hop>,
-    /// The sum of the segments that are covered. Means, variances and bounds add; the share of packets that pass all is the
-    /// product. `packets` and `samples` are the least of them. A percentile of a sum is not known.
+    /// The sum of the covered segments. Means, variances and bounds add; the share of packets that pass is the
+    /// product. `packets` and `samples` are the smallest of all segments. The percentile of a sum is unknown.
     pub sum: SegmentFigures,
     /// Share of packets lost on the covered segments, 0 to 1.
     pub loss_ratio: f64,
     /// Whether every segment is covered.
     pub is_covered: bool,
-    /// What was measured from end to end, where something was.
+    /// End-to-end measurements, if any.
     pub end_to_end: Vec<StationSegment>,
 }
 
 /// A part of a path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hop {
-    /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`, `a > router > b` of probes.
+    /// Its name: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`, or `a > router > b` for probes.
     pub title: String,
-    /// `inside`, `wire`, `around` or `probe`; `round_trip`: half of a probe's, as clocks are not synchronised; `uncovered`
-    /// where nothing measures it.
+    /// `inside`, `wire`, `around`, `probe`, `round_trip` (half of a probe's round trip, because clocks are not
+    /// synchronised) or `uncovered` (nothing measures it).
     pub kind: String,
-    /// What would cover it, where nothing does; what the figures are of, where that is a round trip.
+    /// What would cover an uncovered part; or that the figures are of a round trip.
     pub hint: Option<String>,
-    /// Seconds since the end of the epoch that the figures are of; the oldest where several segments were joined.
+    /// Age of the figures: seconds since the end of their epoch, the oldest if several segments were combined.
     pub age_s: Option<f64>,
-    /// Joined over classes, and over all ports by which packets may have come.
+    /// Combined over classes, and over all ports where packets may have arrived.
     pub figures: Option<SegmentFigures>,
-    /// The segments that were joined.
+    /// The segments that were combined.
     #[serde(default)]
     pub joined: Vec<Joined>,
 }
@@ -276,26 +277,27 @@ pub struct Joined {
     pub packets: u64,
 }
 
-/// What is risen in all of the fleet, and what is wrong with measuring.
+/// All risen delays and losses in the fleet, and faults of measuring.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
-    /// Segments that are watched.
+    /// Monitored segments.
     pub segments: u64,
-    /// Of these, segments whose history is still too short to find a rise of their delay (three minutes with packets).
+    /// Of these, segments whose history is still too short to detect a rise of their delay (three minutes with
+    /// packets).
     pub learning: u64,
-    /// How many delays and losses are risen.
+    /// Number of risen delays and losses.
     pub matching: u64,
-    /// The worst of them, at most `limit`. A share of packets lost counts as so much of a second, the least time after which
-    /// TCP sends a packet again (RFC 6298, section 2.4).
+    /// The worst of them, at most `limit`. To compare with delays, a share of lost packets counts as that share of a
+    /// second, the least time after which TCP retransmits (RFC 6298, section 2.4).
     pub risen: Vec<Risen>,
-    /// What is wrong with measuring, by place.
+    /// Faults of measuring, by place.
     pub faults: Vec<MeasuringFault>,
 }
 
-/// A segment whose delay or loss is risen.
+/// A segment whose delay or loss has risen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Risen {
-    /// In words, as in a path's chain.
+    /// Its name, as in a path's chain.
     pub title: String,
     /// The switch that reports it.
     pub switch: String,
@@ -309,134 +311,137 @@ pub struct Risen {
     pub class: String,
     /// `delay` or `loss`.
     pub signal: String,
-    /// Now: nanoseconds, or share of packets lost, 0 to 1.
+    /// Current value: nanoseconds, or share of packets lost, 0 to 1.
     pub now: f64,
-    /// What is usual, likewise.
+    /// Usual value, likewise.
     pub usual: f64,
-    /// By how much it rose, likewise.
+    /// Difference between the two.
     pub rise: f64,
-    /// Probability that at least half of the rise is there, by its standard error, 0 to 1.
+    /// Probability that the true rise is at least half of this, from its standard error, 0 to 1.
     pub confidence: f64,
-    /// From when, in seconds since 1970 (UTC).
+    /// Start of the rise, in seconds since 1970 (UTC).
     pub since_unix_s: f64,
 }
 
-/// Something that is wrong with measuring, not with the network.
+/// A fault of measuring, not of the network.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuringFault {
     /// `silent`, `clock_unsynchronised`, `clock_step` or `wire_session`.
     pub what: String,
-    /// The switch, or the segment.
+    /// The affected switch or segment.
     pub place: String,
-    /// Since when in seconds since 1970 (UTC); `None` where it is not known.
+    /// Start of the fault, in seconds since 1970 (UTC); `None` if unknown.
     pub since_unix_s: Option<f64>,
-    /// The same in words.
+    /// Description for people.
     pub words: String,
 }
 
-/// Why the paths from one switch to another are as they are.
+/// An analysis of the paths from one switch to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathBlames {
     /// The first switch.
     pub from: String,
     /// The last one.
     pub to: String,
-    /// Whether there are more paths than are listed.
+    /// Whether some paths are not listed.
     pub is_cut: bool,
-    /// Each path of least cost by itself.
+    /// Each shortest path separately.
     pub paths: Vec<PathBlame>,
 }
 
-/// Why a path is as it is.
+/// An analysis of one path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathBlame {
     /// The switches, in order.
     pub switches: Vec<String>,
     /// Its segments, in order.
     pub chain: Vec<BlamedHop>,
-    /// Their sum: means and bounds add. `None` where one of them says nothing now.
+    /// Their sum; means and bounds add. `None` if a segment has no current figures.
     pub sum: Option<Level>,
-    /// What was measured from end to end, by a probe or a wire between the ends.
+    /// End-to-end measurement, by a probe or a wire between the ends.
     pub end_to_end: Option<BlamedHop>,
-    /// End to end less the sum, in nanoseconds.
+    /// The end-to-end delay minus the sum, in nanoseconds.
     pub difference_ns: Option<f64>,
-    /// What the bounds of both allow it to be.
+    /// Largest difference that the bounds of both allow.
     pub difference_bound_ns: Option<f64>,
-    /// The difference is within that. If it is not, something between the segments is not measured, or a clock is off.
+    /// Whether the difference is within that bound. If not, something between the segments is not measured, or a
+    /// clock is off.
     pub is_difference_explained: Option<bool>,
-    /// Segments that rose, the greatest share first.
+    /// Segments that rose, largest share first.
     pub causes: Vec<BlameCause>,
-    /// Share of the end-to-end delay's rise that is in no segment, 0 to 1; `None` if it did not rise.
+    /// Share of the end-to-end delay's rise not found in any segment, 0 to 1; `None` if it did not rise.
     pub unexplained_share: Option<f64>,
-    /// The same of losses.
+    /// The same for losses.
     pub unexplained_loss_share: Option<f64>,
-    /// What is wrong with measuring: such segments are no causes.
+    /// Faults of measuring; affected segments are not counted as causes.
     pub faults: Vec<MeasuringFault>,
-    /// Parts that nobody measures.
+    /// Unmeasured parts.
     pub uncovered: Vec<UncoveredHop>,
 }
 
-/// A delay and a share of losses, now and as usual.
+/// A delay and a share of losses, current and usual.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Level {
-    /// Mean delay since it rose, else over the last five reports, in nanoseconds.
+    /// Mean delay in nanoseconds, since it rose or else over the last five reports.
     pub mean_ns: f64,
     /// Half-width of its 98 % interval.
     pub bound_ns: f64,
-    /// What is usual at this time, in nanoseconds.
+    /// Usual mean delay at this time, in nanoseconds.
     pub usual_ns: f64,
-    /// Share of packets lost, 0 to 1, in the same time.
+    /// Share of packets lost, 0 to 1, over the same time.
     pub loss: f64,
     /// Half-width of its 98 % interval.
     pub loss_bound: f64,
-    /// What is usual.
+    /// Usual share of packets lost.
     pub usual_loss: f64,
 }
 
 /// A segment of a path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlamedHop {
-    /// In words.
+    /// Its name.
     pub title: String,
     /// `inside`, `wire`, `around`, `probe` or `round_trip`.
     pub kind: String,
-    /// `None` where its switch is silent, or there were no packets.
+    /// `None` if its switch is silent, or there were no packets.
     pub level: Option<Level>,
-    /// Standard deviation of the delays in the last report with delays, in nanoseconds; where several segments were joined the greatest.
+    /// Standard deviation of delays in the last report with delays, in nanoseconds; the greatest if several segments
+    /// were combined.
     pub stddev_ns: Option<f64>,
     /// Their 99th percentile, likewise.
     pub p99_ns: Option<f64>,
-    /// Seconds since the end of the epoch of that report; where several were joined the oldest.
+    /// Seconds since the end of that report's epoch; the oldest if several were combined.
     pub age_s: Option<f64>,
-    /// Its history is long enough to find a rise of its delay.
+    /// Whether its history is long enough to detect a rise of its delay.
     pub is_ready: bool,
 }
 
 /// A segment that accounts for a rise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlameCause {
-    /// The segment, in words.
+    /// Name of the segment.
     pub title: String,
     /// `delay` or `loss`.
     pub signal: String,
-    /// The part of the path's rise that is this segment's, in per cent.
+    /// This segment's part of the path's rise, in per cent.
     pub share_percent: f64,
-    /// By how much it rose: nanoseconds, or share of packets.
+    /// Size of the rise: nanoseconds, or share of packets.
     pub rise: f64,
-    /// Probability that at least half of this rise is there, by its standard error, 0 to 1.
+    /// Probability that the true rise is at least half of this, from its standard error, 0 to 1.
     pub confidence: f64,
-    /// From when, in seconds since 1970 (UTC).
+    /// Start of the rise, in seconds since 1970 (UTC).
     pub since_unix_s: f64,
 }
 
-/// A part that nobody measures.
+/// A part that nothing measures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UncoveredHop {
-    /// In words.
+    /// Its name.
     pub title: String,
     /// What would cover it.
     pub cover: String,
-    /// Over a fifth of the end-to-end rise is in no segment that is measured, so it may be here.
+    /// Whether over a fifth of the end-to-end rise was found in no measured segment, so that it may be
+    /// here.
     pub is_suspect: bool,
 }
 
@@ -469,20 +474,20 @@ pub struct StationFlow {
 pub struct FlowPath {
     /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
     pub flow: String,
-    /// Whether the links between the switches say in which order they saw it; else they are by name.
+    /// Whether the order is known from links between the switches; if not, hops are sorted by name.
     pub is_ordered: bool,
     /// In the order of the path.
     pub hops: Vec<FlowHop>,
-    /// The place in `hops` of the one with the greatest mean; `None` without delays.
+    /// Index in `hops` of the one with the greatest mean; `None` without delays.
     pub slowest: Option<usize>,
-    /// Share of the sum of the means that it has, in per cent.
+    /// Its share of the sum of all means, in per cent.
     pub slowest_percent: Option<f64>,
 }
 
-/// A hop of a flow: through a switch, or on a wire to the next.
+/// A hop of a flow: through a switch, or on a wire to the next switch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowHop {
-    /// In words.
+    /// Its name.
     pub title: String,
     /// `inside` or `wire`.
     pub kind: String,
@@ -490,14 +495,14 @@ pub struct FlowHop {
     pub is_of_flow: bool,
     /// Packets in the last report.
     pub packets: u64,
-    /// Of these, packets lost; `None` where it is not known.
+    /// Of these, packets lost; `None` if unknown.
     pub lost: Option<i64>,
-    /// Mean delay in nanoseconds; `None` where it is not known.
+    /// Mean delay in nanoseconds; `None` if unknown.
     pub mean_ns: Option<f64>,
     /// Standard deviation, likewise.
     pub stddev_ns: Option<f64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<f64>,
-    /// Seconds since the end of the epoch that the figures are of.
+    /// Age of the figures: seconds since the end of their epoch.
     pub age_s: f64,
 }

@@ -1,5 +1,5 @@
-//! A connection of a sender to a NATS server: publishes to JetStream, one message after the other, and holds a few KiB of what
-//! the server sends, whatever that is. Why it is not the library that stations use: [decisions](../../docs/decisions/station.md).
+//! A sender's connection to a NATS server. It publishes to JetStream, one message at a time, and never buffers more
+//! than a few KiB from the server. Why stations use another library: [decisions](../../docs/decisions/station.md).
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// How long an attempt, and an answer, may take.
+/// Longest time for an attempt, and for an answer.
 pub const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Interval of pings while there is nothing to send.
 const PING_EVERY: Duration = Duration::from_secs(10);
 
-/// Most bytes from the server between two publications: answers and pings take a few hundred.
+/// Most bytes from the server between two publications; answers and pings take a few hundred.
 const UNASKED_MAX: usize = 256 << 10;
 
-/// Bytes in plain or by TLS.
+/// The byte stream, plain or by TLS.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// Why there is no connection, or why it was given up.
+/// Why connecting failed, or why the connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientFault {
     #[error("{0}")]
@@ -51,7 +51,7 @@ pub(crate) enum ClientFault {
 }
 
 impl ClientFault {
-    /// Whether the server refused the credentials.
+    /// Whether the server rejected the credentials.
     pub(crate) fn is_refusal(&self) -> bool {
         let words = match self {
             Self::Said(words) => words.to_ascii_lowercase(),
@@ -66,15 +66,15 @@ impl ClientFault {
 pub(crate) enum Answer {
     /// JetStream has stored it.
     Stored,
-    /// No stream takes the subject.
+    /// No stream receives the subject.
     NoStream,
-    /// It is greater than the server takes.
+    /// It exceeds the server's limit.
     TooGreat(u64),
-    /// The server's words.
+    /// The server's message.
     Refused(String),
 }
 
-/// An answer of JetStream to a publication.
+/// JetStream's answer to a publication.
 #[derive(Deserialize)]
 struct Acknowledgement {
     #[serde(default)]
@@ -88,16 +88,16 @@ struct ApiError {
     description: String,
 }
 
-/// A connection; once admitted, subscribed to its answers.
+/// A connection; once admitted, it is subscribed to its answers.
 pub struct Client {
     stream: Box<dyn Duplex>,
     /// Read and not parsed yet, at most a line and a message.
     buffer: Vec<u8>,
-    /// Bytes to write. A write that is dropped half-way is continued by the next.
+    /// Bytes to write. If a write is dropped half-way, the next one continues it.
     out: Vec<u8>,
-    /// What the server said of itself last.
+    /// The server's latest description of itself.
     pub(crate) info: Info,
-    /// What subjects of answers begin with.
+    /// Prefix of subjects for answers.
     inbox: String,
     published: u64,
     unasked_bytes: usize,
@@ -133,10 +133,10 @@ impl Client {
         Ok(client)
     }
 
-    /// Continues by TLS. The server has to present a certificate for `host`.
+    /// Switches to TLS. The server must present a certificate for `host`.
     pub(crate) async fn secure(self, host: &str, tls: &TlsConnector) -> Result<Self, ClientFault> {
         let fault = |error: &dyn std::fmt::Display| ClientFault::Tls(error.to_string());
-        // Bytes in plain that are read as if they had come by TLS may be an attacker's.
+        // Plain bytes that were read as if they had arrived by TLS may come from an attacker.
         if !self.buffer.is_empty() {
             return Err(fault(&"the server sent more than INFO in plain"));
         }
@@ -152,7 +152,7 @@ impl Client {
         })
     }
 
-    /// Presents the credentials, which are further fields of `CONNECT`, and subscribes to answers.
+    /// Presents the credentials, as further fields of `CONNECT`, and subscribes to answers.
     pub(crate) async fn admit(
         mut self,
         name: &str,
@@ -194,7 +194,7 @@ impl Client {
     /// Publishes a message and waits for JetStream's answer.
     ///
     /// # Errors
-    /// Where the connection is of no use any more.
+    /// The connection is unusable afterwards.
     pub(crate) async fn publish(
         &mut self,
         subject: &str,
@@ -225,7 +225,7 @@ impl Client {
                 {
                     return Ok::<_, ClientFault>(message);
                 }
-                // The server closes the connection after its words, but for what the user may not do.
+                // The server closes the connection after its message, except for permission violations.
                 if let Some(words) = self.said.take() {
                     return Err(ClientFault::Said(words));
                 }
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Answers pings of the server, and pings it, until the connection fails. May be dropped at any time.
+    /// Answers the server's pings, and pings it, until the connection fails. May be dropped at any time.
     pub(crate) async fn idle(&mut self) -> ClientFault {
         loop {
             match timeout(PING_EVERY, self.step()).await {
@@ -259,7 +259,7 @@ impl Client {
         }
     }
 
-    /// Reads one operation, and answers a ping. Returns a message.
+    /// Reads one operation, and answers it if it is a ping. Returns a message.
     async fn step(&mut self) -> Result<Option<Message>, ClientFault> {
         self.flush().await?;
         match self.next().await? {
@@ -341,7 +341,7 @@ pub(crate) const LINE_MAX: usize = 32 << 10;
 /// Most bytes of a message. Answers of JetStream to a publication have a few hundred.
 pub(crate) const MESSAGE_MAX: usize = 32 << 10;
 
-/// Most characters of the server's words that are shown.
+/// Most characters shown of the server's messages.
 const WORDS_MAX: usize = 200;
 
 /// One operation of the server.
@@ -356,12 +356,12 @@ pub(crate) enum Frame {
     Message(Message),
 }
 
-/// The server's `INFO`; other fields are ignored.
+/// The server's `INFO`, without fields of no interest.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Info {
     pub tls_required: bool,
-    /// What credentials with a key sign.
+    /// The nonce that credentials with a key sign.
     pub nonce: String,
     pub max_payload: u64,
     pub headers: bool,
@@ -373,12 +373,12 @@ pub(crate) struct Info {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Message {
     pub subject: String,
-    /// Status in the first line of headers, such as 503 where nobody listens.
+    /// Status in the first line of headers, such as 503 if there is no subscriber.
     pub status: Option<u16>,
     pub payload: Vec<u8>,
 }
 
-/// Why the connection is given up.
+/// Why the connection is closed.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum FrameFault {
     #[error("the server sends a line of more than {LINE_MAX} bytes")]
@@ -391,7 +391,7 @@ pub(crate) enum FrameFault {
     Protocol(String),
 }
 
-/// Words of the server as they may be shown: no control characters, and not many.
+/// Cleans a message of the server for display: no control characters, limited length.
 pub(crate) fn clean(words: &str) -> String {
     let shown = words.chars().take(WORDS_MAX);
     shown
@@ -399,10 +399,10 @@ pub(crate) fn clean(words: &str) -> String {
         .collect()
 }
 
-/// The first operation in `bytes`, and how many bytes it takes; `None` until all of it is there.
+/// Parses the first operation in `bytes`, and returns it with its length; `None` until it is complete.
 ///
 /// # Errors
-/// Where it is none, or is too long, as soon as that can be known: no caller has to hold more than [`LINE_MAX`] and
+/// If it is invalid or too long, as early as that is known: no caller needs to buffer more than [`LINE_MAX`] and
 /// [`MESSAGE_MAX`] bytes.
 pub(crate) fn read_frame(bytes: &[u8]) -> Result<Option<(Frame, usize)>, FrameFault> {
     let within = &bytes[..bytes.len().min(LINE_MAX)];

@@ -1,4 +1,4 @@
-//! From the published snapshot to a report.
+//! Composes reports from published snapshots.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,17 @@ use records::snapshot::{Delay, Port, Segment, Snapshot, WireSegment};
 
 use crate::msp::{self, Flow, Health, Kind, Neighbour, Quantiles, Report};
 
-/// Reasons in words in one report.
+/// Most reasons in words in one report.
 const UNREADY_MAX: usize = 8;
 
-/// Makes the reports of one incarnation: what rose since the last.
+/// Composes the reports of one incarnation from the rises since the previous report.
 #[derive(Debug)]
 pub struct Composer {
     incarnation: u64,
     top_flows: usize,
     /// The last epoch reported.
     reported: Option<u64>,
-    /// What segments had counted then, by kind and names.
+    /// Counts of segments at that time, by kind and names.
     counted: HashMap<Key, Counted>,
     /// Unusable epochs by reason, summed over segments.
     unusable: [(&'static str, u64); 5],
@@ -27,7 +27,7 @@ pub struct Composer {
 /// Kind, from, to, class.
 type Key = (Kind, String, String, String);
 
-/// What a segment has counted.
+/// Counts of a segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     packets: u64,
@@ -38,7 +38,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// What was counted since; a segment that began anew has counted all of it since.
+    /// The rise since then; a segment that was restarted counts all it has.
     fn since(self, earlier: Option<&Self>) -> Self {
         let earlier = earlier.filter(|earlier| earlier.packets <= self.packets);
         let earlier = earlier.copied().unwrap_or_default();
@@ -52,7 +52,7 @@ impl Counted {
 }
 
 impl Composer {
-    /// Reports of the incarnation, with at most so many flows each.
+    /// Reports of the incarnation, with at most this many flows each.
     pub fn new(incarnation: u64, top_flows: usize) -> Self {
         Self {
             incarnation,
@@ -63,7 +63,8 @@ impl Composer {
         }
     }
 
-    /// The report of a snapshot; `None` where no epoch has closed since the last. `dropped_reports` are those of the spool.
+    /// The report of a snapshot; `None` if no epoch has closed since the previous one. `dropped_reports` comes from
+    /// the spool.
     pub fn report(&mut self, snapshot: &Snapshot, dropped_reports: u64) -> Option<Report> {
         let epoch = snapshot
             .epoch
@@ -101,7 +102,7 @@ impl Composer {
         Some(report)
     }
 
-    /// A segment inside the switch or around a device, if packets entered it or its delays are new.
+    /// A segment inside the switch or around a device, if packets entered it or it has new delays.
     fn inside(
         &self,
         segment: &Segment,
@@ -159,7 +160,7 @@ impl Composer {
         Some(reported)
     }
 
-    /// What a segment counted since the last report; `None` where nothing is new.
+    /// The rise of a segment's counts since the last report; `None` if nothing is new.
     fn counts(
         &self,
         kind: Kind,
@@ -200,7 +201,7 @@ impl Composer {
             }
         }
         let earlier = std::mem::replace(&mut self.unusable, unusable);
-        // Too few cells of the LDA leave what is stamped as it is.
+        // Stamped figures are valid even with too few cells of the LDA.
         let risen = unusable.iter().zip(earlier);
         let risen =
             risen.filter(|((reason, now), (_, then))| now > then && *reason != "too_few_cells");
@@ -219,7 +220,7 @@ impl Composer {
         }
     }
 
-    /// Of the flows with series of their own those with the most packets in the epoch.
+    /// Of the flows with series of their own, those with the most packets in the epoch.
     fn flows(&self, snapshot: &Snapshot, epoch: u64, names: &mut Names) -> Vec<Flow> {
         let top = snapshot.flows.iter().flat_map(|flows| &flows.top);
         let mut top: Vec<_> = top
@@ -243,7 +244,7 @@ impl Composer {
     }
 }
 
-/// Enters a delay.
+/// Fills in a delay.
 fn enter(segment: &mut msp::Segment, delay: &Delay, names: &mut Names) {
     segment.samples = delay.samples.unwrap_or_default();
     segment.mean_ns = float(delay.mean_ns);
@@ -253,7 +254,7 @@ fn enter(segment: &mut msp::Segment, delay: &Delay, names: &mut Names) {
     segment.quantiles = quantiles(delay);
 }
 
-/// The quantiles of a report; `None` unless all are known.
+/// The percentiles of a report; `None` unless all are known.
 fn quantiles(delay: &Delay) -> Option<Quantiles> {
     let [p50, _, p99, p999, _] = delay.quantiles_ns;
     Some(Quantiles {
@@ -265,7 +266,7 @@ fn quantiles(delay: &Delay) -> Option<Quantiles> {
     })
 }
 
-/// Other ends of wires; of links without one, who says by LLDP to be there.
+/// Other ends of wires; for other links, neighbours known by LLDP.
 fn neighbours(snapshot: &Snapshot, names: &mut Names) -> Vec<Neighbour> {
     let wires = snapshot.wires.iter();
     let known = wires.filter_map(|wire| {

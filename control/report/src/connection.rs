@@ -1,4 +1,4 @@
-//! A connection to NATS as it is configured.
+//! Connects to NATS as configured.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,30 +29,30 @@ const SEE_TLS: &str = "see nats.ca_file, and the name in the server's certificat
 const SEE_NAME: &str = "see the host's name in nats.servers";
 const SEE_SERVER: &str = "is the server running, and is nats.servers right?";
 
-/// Why there is no connection as configured. None of these goes away by itself.
+/// Why the configured connection is impossible. None of these faults goes away by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// A server's address is none.
+    /// A server's address is invalid.
     #[error("nats.servers: {server:?} is no server: {error}; write `nats://host:4222`")]
     Server {
         /// The address.
         server: String,
-        /// What is wrong with it.
+        /// The reason.
         error: io::Error,
     },
-    /// A file cannot be used.
+    /// A file is unusable.
     #[error("nats.{key} {}: {fault}", file.display())]
     File {
         /// The key.
         key: &'static str,
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         fault: String,
     },
 }
 
-/// Servers, and how to be admitted by them.
+/// The configured servers and credentials.
 #[derive(Debug, Clone)]
 pub struct Connection {
     servers: Vec<ServerAddr>,
@@ -60,7 +60,7 @@ pub struct Connection {
     secret: Secret,
 }
 
-/// What is shown to a server.
+/// Credentials for a server.
 #[derive(Clone)]
 enum Secret {
     None,
@@ -99,7 +99,7 @@ impl Connection {
         } else {
             Secret::None
         };
-        // The library reads these itself, when it connects.
+        // The library reads these itself when it connects.
         if let Some(file) = &nats.key_file {
             read("key_file", file)?;
         }
@@ -128,7 +128,7 @@ impl Connection {
             .connection_timeout(ANSWER_MAX)
             .request_timeout(Some(ANSWER_MAX))
             .ping_interval(Duration::from_secs(10))
-            // Nobody is shown a secret but those who are configured.
+            // Secrets are only shown to configured servers.
             .ignore_discovered_servers()
             .reconnect_delay_callback(backoff);
         options = match self.secret.clone() {
@@ -153,8 +153,8 @@ impl Connection {
         Ok(options)
     }
 
-    /// Tries to connect, once; `name` is shown by the server. Once connected, the client connects again by itself, for ever,
-    /// and calls `event`.
+    /// Tries to connect, once, under `name`. Once connected, the client reconnects by itself, for ever, and calls
+    /// `event`.
     ///
     /// # Errors
     /// In words, with what to do.
@@ -183,8 +183,8 @@ impl Connection {
         })
     }
 
-    /// Connects a sender to the first server that admits it; each attempt begins with another one. `name` is shown by the
-    /// server; answers come to subjects below `inbox`.
+    /// Connects a sender to the first server that admits it, under `name`; each attempt starts with another server.
+    /// Answers arrive at subjects below `inbox`.
     ///
     /// # Errors
     /// In words, with what to do.
@@ -222,7 +222,7 @@ impl Connection {
         Err(words)
     }
 
-    /// What is shown to a server that gave this nonce, as fields of `CONNECT`.
+    /// Credentials for a server that sent this nonce, as fields of `CONNECT`.
     fn credentials(&self, nonce: &str) -> Result<Value, ClientFault> {
         let fault = |key: &str, why: &str| ClientFault::Secret(format!("nats.{key}: {why}"));
         let sign = |key: &str, seed: &str| {
@@ -297,7 +297,7 @@ fn fault(key: &'static str, file: &Path, fault: &str) -> ConnectionError {
     }
 }
 
-/// A secret's text, without the last line's end.
+/// Reads a secret from a file, without the final newline.
 fn read(key: &'static str, file: &Path) -> Result<String, ConnectionError> {
     let text = secret::read_line(file, SECRET_MAX)
         .map_err(|error: SecretFault| fault(key, file, &error.to_string()))?;

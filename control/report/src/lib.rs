@@ -1,4 +1,4 @@
-//! Measurement state packets (MSPs, MPLANE section VI): what a switch, or a prober, reports of its epochs over NATS JetStream.
+//! Measurement state packets (MSPs, MPLANE section VI): reports of a switch's or prober's epochs over NATS JetStream.
 //!
 //! ```text
 //!  control::published --snapshot--> compose --+
@@ -7,7 +7,7 @@
 //!                                 vernier-station: decode ----+               connection, subject <---+
 //! ```
 //!
-//! What it is not: it measures nothing, and neither workers nor control core wait for it.
+//! It does not measure anything, and never blocks workers or control core.
 #![forbid(unsafe_code)]
 
 pub mod client;

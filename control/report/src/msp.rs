@@ -1,17 +1,18 @@
-//! The measurement state packet: its fields, in protobuf. `docs/report.md` has the `.proto` that is made from this file.
+//! The measurement state packet: its fields, in protobuf. The `.proto` in `docs/report.md` is generated from this
+//! file.
 
 use contract::text::clean;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 use prost::{DecodeError, Message};
 use records::names::name;
 
-/// Major version: a receiver refuses a greater one.
+/// Major version; a receiver rejects a greater one.
 pub const VERSION_MAJOR: u32 = 1;
 
-/// Minor version: rises with every field that is added, which older receivers ignore.
+/// Minor version, incremented with every added field; older receivers ignore such fields.
 pub const VERSION_MINOR: u32 = 2;
 
-/// Most bytes of a report. A segment takes 66 of them; NATS takes 1 MiB unless its `max_payload` is raised.
+/// Most bytes of a report. A segment takes 66 bytes; NATS accepts 1 MiB unless its `max_payload` is raised.
 pub const BYTES_MAX: usize = 4 << 20;
 
 /// Most names of a report.
@@ -29,10 +30,10 @@ pub const FLOWS_MAX: usize = 1_000;
 /// Most neighbours of a report.
 pub const NEIGHBOURS_MAX: usize = 1_024;
 
-/// Most reasons of a kind in [`Health`].
+/// Most reasons of one kind in [`Health`].
 const REASONS_MAX: usize = 16;
 
-/// What a switch, or a prober, reports of the epochs since its last report, usually one.
+/// A report of a switch or a prober on the epochs since its previous report, usually one.
 #[derive(Clone, PartialEq, Message)]
 pub struct Report {
     /// Major version of the packet, 1.
@@ -47,10 +48,11 @@ pub struct Report {
     /// Random number of this run of the switch.
     #[prost(fixed64, tag = "4")]
     pub incarnation: u64,
-    /// Number of the last epoch reported; rises from report to report of an incarnation.
+    /// Number of the last epoch reported; rises with each report of an incarnation.
     #[prost(uint64, tag = "5")]
     pub epoch: u64,
-    /// Epochs that packets and losses are counted over: more than 1 where some closed together or the sender was late.
+    /// Epochs over which packets and losses are counted; more than 1 if several closed together or the sender was
+    /// late.
     #[prost(uint64, tag = "6")]
     pub epochs: u64,
     /// Beginning of the last epoch in nanoseconds since 1970 (UTC), to within a few milliseconds.
@@ -68,10 +70,10 @@ pub struct Report {
     /// Segments that had packets.
     #[prost(message, repeated, tag = "11")]
     pub segments: Vec<Segment>,
-    /// The flows with the most packets in the last epoch, the greatest first.
+    /// The flows with the most packets in the last epoch, in descending order.
     #[prost(message, repeated, tag = "12")]
     pub flows: Vec<Flow>,
-    /// Other switches, as wires know them.
+    /// Switches at the other ends of wires and links.
     #[prost(message, repeated, tag = "13")]
     pub neighbours: Vec<Neighbour>,
     /// The switch's number on wires; absent without wires.
@@ -80,7 +82,7 @@ pub struct Report {
     /// Reports of this incarnation that were dropped because the spool was full.
     #[prost(uint64, tag = "15")]
     pub dropped_reports: u64,
-    /// Of a prober: name of the node where it stands, from which its probes go. Absent of switches.
+    /// Prober only: name of the node from which it probes.
     #[prost(string, optional, tag = "16")]
     pub node: Option<String>,
 }
@@ -88,8 +90,8 @@ pub struct Report {
 /// Whether figures can be trusted.
 #[derive(Clone, PartialEq, Message)]
 pub struct Health {
-    /// Why epochs since the last report were unusable, for one segment at least: `missed_shard`, `generation`, `link`,
-    /// `internal`; of a prober `sender_stepped`, `reflector_stepped`: a clock was set. Empty: all were usable.
+    /// Why epochs since the last report were unusable for at least one segment: `missed_shard`, `generation`, `link`,
+    /// `internal`; for a prober `sender_stepped`, `reflector_stepped` (a clock was set). Empty if all were usable.
     #[prost(string, repeated, tag = "1")]
     pub unusable: Vec<String>,
     /// Epochs that workers could not measure, since the switch started.
@@ -98,14 +100,14 @@ pub struct Health {
     /// Workers that have stalled.
     #[prost(uint32, tag = "3")]
     pub stalled_workers: u32,
-    /// What the clock of wires follows, `locked`, `holding_over` or `free`; empty without wires. Of a prober `locked` where
-    /// it is synchronised, else `free`.
+    /// State of the wires' clock: `locked`, `holding_over` or `free`; empty without wires. For a prober `locked` if
+    /// the clock is synchronised, else `free`.
     #[prost(string, tag = "4")]
     pub clock: String,
-    /// Error that this clock claims, in nanoseconds: an estimate where the kernel has one, else a bound.
+    /// Error that this clock claims, in nanoseconds: the kernel's estimate if it has one, else a bound.
     #[prost(float, tag = "5")]
     pub clock_error_ns: f32,
-    /// Why the switch is not ready, in words, at most 8; empty when it is.
+    /// Why the switch is not ready, in words, at most 8 reasons; empty if it is ready.
     #[prost(string, repeated, tag = "6")]
     pub unready: Vec<String>,
 }
@@ -118,12 +120,12 @@ pub enum Kind {
     Inside = 0,
     /// Between ports of two switches.
     Wire = 1,
-    /// From an egress port to an ingress port of the switch, around a device of others.
+    /// From an egress port to an ingress port of the switch, around another device.
     Around = 2,
-    /// From the node at one end of a probe to that at the other. Where the clocks are not synchronised there are counts
-    /// only. A packet is lost where it was not answered, in whichever direction it was lost.
+    /// From the node at one end of a probe to the node at the other. Without synchronised clocks there are only
+    /// counts. A packet that was not answered counts as lost, whichever direction lost it.
     Probe = 3,
-    /// From a prober to another node and back, without the time there.
+    /// From a prober to another node and back, without the time spent there.
     RoundTrip = 4,
 }
 
@@ -133,11 +135,11 @@ pub struct Segment {
     /// Its kind.
     #[prost(enumeration = "Kind", tag = "1")]
     pub kind: i32,
-    /// Name of where packets enter it: a port; on a wire that arrives here `port:peer`, the port at the other end; of
-    /// probes a node.
+    /// Name of the point where packets enter it: a port; on a wire that arrives here `port:peer`, the port at the
+    /// other end; for probes a node.
     #[prost(uint32, tag = "2")]
     pub from: u32,
-    /// Name of where they leave it, likewise.
+    /// Name of the point where they leave it, likewise.
     #[prost(uint32, tag = "3")]
     pub to: u32,
     /// Name of the class; `all` unless classes are configured.
@@ -146,32 +148,33 @@ pub struct Segment {
     /// Packets that entered it since the last report.
     #[prost(uint64, tag = "5")]
     pub packets: u64,
-    /// Of these, packets lost; signed, because on a wire a packet missed in one epoch may be counted in another.
+    /// Of these, packets lost; signed, because on a wire a packet missing from one epoch may be counted in
+    /// another.
     #[prost(sint64, tag = "6")]
     pub lost: i64,
-    /// Packets whose delay is known: the sample of mean, deviation and percentiles. 0: there are no delays.
+    /// Packets with a known delay: the sample of mean, deviation and percentiles. 0 if there are no delays.
     #[prost(uint64, tag = "7")]
     pub samples: u64,
     /// Mean delay.
     #[prost(float, tag = "8")]
     pub mean_ns: f32,
-    /// Half-width of the nominal 98 % interval around the mean, 0 where every packet is stamped; absent where it is not
-    /// known.
+    /// Half-width of the nominal 98 % interval around the mean, 0 if every packet is stamped; absent if unknown.
     #[prost(float, optional, tag = "9")]
     pub bound_ns: Option<f32>,
-    /// Standard deviation of the delay; absent where it is not known.
+    /// Standard deviation of the delay; absent if unknown.
     #[prost(float, optional, tag = "10")]
     pub stddev_ns: Option<f32>,
-    /// Least, greatest, median, 99th and 99.9th percentile; absent where delays are not stamped.
+    /// Least, greatest, median, 99th and 99.9th percentile; absent unless delays are stamped.
     #[prost(message, optional, tag = "11")]
     pub quantiles: Option<Quantiles>,
-    /// Name of the method of the mean: `stamped`, `lda`, `rli-s`, ...
+    /// Name of the mean's method: `stamped`, `lda`, `rli-s`, ...
     #[prost(uint32, tag = "12")]
     pub method: u32,
-    /// The epoch of the delays by the sender's count, where that is another switch or an earlier epoch; else absent.
+    /// The epoch of the delays as counted by the sender, if that is another switch or the epoch an earlier one; else
+    /// absent.
     #[prost(uint64, optional, tag = "13")]
     pub epoch: Option<u64>,
-    /// Bytes that entered it since the last report; 0 where they are not known.
+    /// Bytes that entered it since the last report; 0 if unknown.
     #[prost(uint64, tag = "14")]
     pub bytes: u64,
 }
@@ -214,16 +217,16 @@ pub struct Flow {
     /// Packets that left the segment.
     #[prost(uint64, tag = "5")]
     pub packets: u64,
-    /// Packets lost; absent where it is not known.
+    /// Packets lost; absent if unknown.
     #[prost(uint64, optional, tag = "6")]
     pub lost: Option<u64>,
-    /// Mean delay in nanoseconds; absent where it is not known.
+    /// Mean delay in nanoseconds; absent if unknown.
     #[prost(float, optional, tag = "7")]
     pub mean_ns: Option<f32>,
-    /// Standard deviation in nanoseconds; absent where it is not known.
+    /// Standard deviation in nanoseconds; absent if unknown.
     #[prost(float, optional, tag = "8")]
     pub stddev_ns: Option<f32>,
-    /// 99th percentile in nanoseconds; absent where it is not known.
+    /// 99th percentile in nanoseconds; absent if unknown.
     #[prost(float, optional, tag = "9")]
     pub p99_ns: Option<f32>,
 }
@@ -234,21 +237,22 @@ pub struct Neighbour {
     /// Name of the port here.
     #[prost(uint32, tag = "1")]
     pub port: u32,
-    /// The other switch's number on wires; 0 by LLDP.
+    /// The other switch's number on wires; 0 for a link with LLDP.
     #[prost(uint32, tag = "2")]
     pub peer_switch: u32,
     /// Name of the port there.
     #[prost(uint32, tag = "3")]
     pub peer_port: u32,
-    /// State of the session: `waiting`, `mismatch`, `established`, `lost` or `loop`; empty by LLDP.
+    /// State of the session: `waiting`, `mismatch`, `established`, `lost` or `loop`; empty for a link with
+    /// LLDP.
     #[prost(string, tag = "4")]
     pub session: String,
-    /// By LLDP (IEEE 802.1AB) the name that the other end gives itself; absent on wires.
+    /// Name by which the other end identifies itself by LLDP (IEEE 802.1AB); absent on wires.
     #[prost(string, optional, tag = "5")]
     pub system: Option<String>,
 }
 
-/// Counts before decoding: two bytes can make a whole segment.
+/// Checks counts before decoding, because two bytes can encode a whole segment.
 fn check_size(mut bytes: &[u8]) -> Result<(), MspError> {
     at_most("bytes", bytes.len(), BYTES_MAX)?;
     let limits = [
@@ -291,7 +295,7 @@ impl Segment {
     }
 }
 
-/// The indices by which segments, flows and neighbours refer to names.
+/// Indices by which segments, flows and neighbours refer to names.
 pub fn indices<'r>(
     segments: impl Iterator<Item = &'r mut Segment>,
     flows: &'r mut [Flow],
@@ -307,16 +311,16 @@ pub fn indices<'r>(
 }
 
 impl Neighbour {
-    /// The other switch's number on wires; `None` by LLDP.
+    /// The other switch's number on wires; `None` for a link with LLDP.
     pub fn wire_switch(&self) -> Option<u32> {
         self.system.is_none().then_some(self.peer_switch)
     }
 }
 
-/// Why bytes are no report.
+/// Why bytes are not a report.
 #[derive(Debug, thiserror::Error)]
 pub enum MspError {
-    /// They are no protobuf of this kind.
+    /// Not protobuf of this kind.
     #[error("not a measurement state packet: {0}")]
     Malformed(#[from] DecodeError),
     /// The sender is newer.
@@ -329,26 +333,26 @@ pub enum MspError {
         /// Minor version.
         minor: u32,
     },
-    /// It has more of something than any switch or prober reports.
+    /// It exceeds a limit that every switch and prober keeps.
     #[error("the report has {number} {what}, expected at most {most}")]
     TooLarge {
-        /// Of what.
+        /// What there is too much of.
         what: &'static str,
-        /// How many there are.
+        /// Its number.
         number: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
-    /// A name's index has no name, or the switch's name is none.
+    /// An index without a name, or an invalid name of a switch.
     #[error("not a measurement state packet: {0}")]
     Inconsistent(&'static str),
 }
 
 impl Report {
-    /// Reads a report. Its texts are cleaned of what may not be shown, and figures that are no numbers are left out.
+    /// Reads a report. Texts are cleaned for display, and figures that are not finite are removed.
     ///
     /// # Errors
-    /// [`MspError`] where it is none, too large, or of a greater major version.
+    /// [`MspError`] if it is not a report, too large, or of a greater major version.
     pub fn read(bytes: &[u8]) -> Result<Self, MspError> {
         check_size(bytes)?;
         let mut report = Self::decode(bytes)?;
@@ -399,7 +403,7 @@ impl Report {
         Ok(())
     }
 
-    /// The name at an index; empty where there is none.
+    /// The name at an index; empty if there is none.
     pub fn name(&self, index: u32) -> &str {
         name(&self.names, index)
     }
@@ -409,7 +413,7 @@ impl Report {
         self.start_unix_ns.saturating_add(self.length_ns)
     }
 
-    /// `switch.incarnation.epoch`: what is sent twice has one id.
+    /// `switch.incarnation.epoch`: duplicates have the same id.
     pub fn message_id(&self) -> String {
         format!("{}.{:016x}.{}", self.switch, self.incarnation, self.epoch)
     }

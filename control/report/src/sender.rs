@@ -1,13 +1,14 @@
-//! Sends reports: a thread of its own, which asks a [`Reporter`] for them and waits for nobody.
+//! Sends reports from a separate thread, which asks a [`Reporter`] for them and blocks nobody.
 //!
 //! ```text
-//!  every look: reporter -> report -> spool           connect, again and again, with a pause that doubles
+//!  every look: reporter -> report -> spool           connect, with retries after pauses that double
 //!                                      |                       |
-//!                                      +--> first packet --> publish --> acknowledged: the next
+//!                                      +--> first packet --> publish --> acknowledged: next packet
 //! ```
 //!
-//! One packet is under way at a time, so that they arrive in order. What is sent again has the same id, by which the server,
-//! or the station, drops it. A panic of the thread is contained: what was in the spool is counted as dropped, and it goes on.
+//! One packet is in flight at a time, so that packets arrive in order. A packet that is sent again has the same id,
+//! by which the server or the station drops duplicates. A panic of the thread is contained: the reports in the spool
+//! count as dropped, and the thread continues.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -30,24 +31,24 @@ use crate::connection::{Connection, ConnectionError};
 use crate::msp::Report;
 use crate::subject;
 
-/// Before the thread goes on after a panic.
+/// Pause before the thread continues after a panic.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A sender that is configured, but does not send yet.
+/// A configured sender that does not send yet.
 #[derive(Debug)]
 pub struct Sender {
     settings: Settings,
     connection: Connection,
 }
 
-/// A sender at work, until it is dropped.
+/// A running sender; stopped when dropped.
 pub type Running = control::running::Running<watch::Sender<()>>;
 
 impl Sender {
-    /// Reads secrets; connects to nothing. `None` where no reports are configured.
+    /// Reads secrets without connecting; returns `None` if no reports are configured.
     ///
     /// # Errors
-    /// [`ConnectionError`] where no connection as configured can be.
+    /// [`ConnectionError`] if the configured connection is impossible.
     pub fn of(settings: Option<&Settings>) -> Result<Option<Self>, ConnectionError> {
         let sender = |settings: &Settings| {
             Ok(Self {
@@ -58,10 +59,10 @@ impl Sender {
         settings.map(sender).transpose()
     }
 
-    /// Reports what appears in `published`, under a random number of this run.
+    /// Reports new epochs in `published`, under a random number for this run.
     ///
     /// # Errors
-    /// When the system gives no random number, no thread or no event queue.
+    /// If the system cannot provide a random number, a thread or an event queue.
     pub fn start(self, published: Arc<Published>) -> std::io::Result<Running> {
         let counters = Arc::new(ReportCounters::default());
         let _ = published.reports.set(Arc::clone(&counters));
@@ -73,10 +74,10 @@ impl Sender {
         self.start_with(epochs, counters)
     }
 
-    /// Sends what this reporter gives.
+    /// Sends the reports of this reporter.
     ///
     /// # Errors
-    /// When the system gives no thread or no event queue.
+    /// If the system cannot start a thread or an event queue.
     pub fn start_with<R: Reporter>(
         self,
         reporter: R,
@@ -116,18 +117,18 @@ impl Sender {
     }
 }
 
-/// What the two tasks of the thread share.
+/// Shared state of the thread's two tasks.
 struct Sending<R> {
     settings: Settings,
     reporter: RefCell<R>,
     spool: RefCell<Spool>,
     connection: Connection,
-    /// The reporter's name as a token of subjects.
+    /// The reporter's name as a token in subjects.
     token: String,
-    /// Random, and part of the messages' ids: nobody else can send what the server would take for a report of this run, sent
-    /// again.
+    /// Random part of the messages' ids, so that nobody else can send a message that the server would take for a
+    /// duplicate of a report of this run.
     run: u64,
-    /// There is something to send.
+    /// Notified when there is something to send.
     news: Notify,
     counters: Arc<ReportCounters>,
 }
@@ -155,7 +156,7 @@ impl<R: Reporter> Sending<R> {
         }
     }
 
-    /// After a panic: a report that was half made or half taken is not sent.
+    /// After a panic: a report that was half made or half stored is not sent.
     fn reset(&self) {
         let empty = Spool::new(self.settings.spool_kib as usize * 1_024);
         let spool = self.spool.replace(empty);
@@ -175,7 +176,7 @@ impl<R: Reporter> Sending<R> {
         }
     }
 
-    /// Takes what is new into the spool.
+    /// Moves new reports to the spool.
     fn look(&self) {
         let dropped = || self.counters.read().dropped;
         while let Some(report) = self.reporter.borrow_mut().next(dropped()) {
@@ -197,7 +198,7 @@ impl<R: Reporter> Sending<R> {
         self.counters.count(|now| now.spooled_bytes = bytes);
     }
 
-    /// Connects again and again; the pause doubles until a report is stored.
+    /// Connects with retries; the pause doubles until a report is stored.
     async fn send_again_and_again(&self) {
         let (mut attempt, mut failures) = (0, 0);
         loop {
@@ -224,7 +225,7 @@ impl<R: Reporter> Sending<R> {
         self.connection.open(&name, &inbox, attempt).await
     }
 
-    /// Sends for as long as the connection holds.
+    /// Sends while the connection is up.
     async fn send_over(&self, client: &mut Client, failures: &mut usize) -> ClientFault {
         loop {
             let has_news = self.spool.borrow().first().is_some();
@@ -250,7 +251,7 @@ impl<R: Reporter> Sending<R> {
         }
     }
 
-    /// Sends the oldest; whether it was stored. It stays in the spool until then.
+    /// Sends the oldest packet; returns whether it was stored. It stays in the spool until then.
     async fn send_first(&self, client: &mut Client) -> Result<bool, ClientFault> {
         let Some(packet) = self.spool.borrow().first().cloned() else {
             return Ok(true);
@@ -287,19 +288,19 @@ impl<R: Reporter> Sending<R> {
         Ok(true)
     }
 
-    /// Why no stream takes reports, as far as a sender can know, and what to do.
+    /// Why no stream receives reports, as far as a sender can tell, and what to do.
     fn no_stream(&self, client: &Client) -> String {
         let why = if !client.info.jetstream {
             "the server has no JetStream (nats-server --jetstream)"
         } else if self.counters.read().acknowledged > 0 {
-            "the stream that took reports is gone: the server has lost its store, or somebody deleted the stream. Stations that are connected make it again within seconds"
+            "the stream of reports is gone: the server lost its store, or the stream was deleted. Connected stations create it again within seconds"
         } else {
-            "there is none yet, or the server has lost its store. Stations that are connected make it within seconds: see /readyz of vernier-station"
+            "there is none yet, or the server lost its store. Connected stations create it within seconds: see /readyz of vernier-station"
         };
         format!("no stream takes reports: {why}; they wait in the spool")
     }
 
-    /// Logs it, unless it was the last thing logged.
+    /// Logs a complaint, unless it repeats the previous one.
     fn complain(&self, complaint: &str) {
         if self.counters.complain(complaint) {
             tracing::warn!("reports: {complaint}");
@@ -307,7 +308,7 @@ impl<R: Reporter> Sending<R> {
     }
 }
 
-/// A report as it is sent.
+/// An encoded report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Packet {
     pub id: String,
@@ -321,7 +322,7 @@ impl Packet {
     }
 }
 
-/// Packets in order, of at most so many bytes in all. The oldest is dropped first.
+/// Packets in order, limited in total size. The oldest is dropped first.
 #[derive(Debug)]
 pub(crate) struct Spool {
     packets: VecDeque<Packet>,
@@ -338,7 +339,8 @@ impl Spool {
         }
     }
 
-    /// Adds a packet; how many were dropped for it. One that is larger than the spool is dropped itself.
+    /// Adds a packet; returns how many were dropped for it. A packet larger than the spool is itself
+    /// dropped.
     pub fn push(&mut self, packet: Packet) -> u64 {
         self.bytes += packet.size();
         self.packets.push_back(packet);
@@ -349,7 +351,7 @@ impl Spool {
         dropped
     }
 
-    /// The oldest.
+    /// The oldest packet.
     pub fn first(&self) -> Option<&Packet> {
         self.packets.front()
     }
@@ -360,26 +362,26 @@ impl Spool {
         Some(packet)
     }
 
-    /// The packet of this id was taken by a server. If it was dropped meanwhile, nothing changes.
+    /// Removes the packet of this id after a server stored it. Does nothing if it was dropped meanwhile.
     pub fn take(&mut self, id: &str) -> bool {
         let is_first = self.first().is_some_and(|first| first.id == id);
         is_first && self.pop().is_some()
     }
 }
 
-/// Makes reports, in the order of their epochs, each once.
+/// Makes reports, once each, in the order of their epochs.
 pub trait Reporter: Send + 'static {
-    /// The next report; `None` until another epoch has closed. `dropped_reports` are those of the spool.
+    /// The next report; `None` until another epoch has closed. `dropped_reports` comes from the spool.
     fn next(&mut self, dropped_reports: u64) -> Option<Report>;
 
-    /// How long an epoch is, in ms.
+    /// Length of an epoch in ms.
     fn interval_ms(&self) -> u32;
 
     /// The name in reports.
     fn name(&self) -> String;
 }
 
-/// The epochs that a switch publishes.
+/// Reports the epochs that a switch publishes.
 #[derive(Debug)]
 pub(crate) struct Epochs {
     composer: Composer,

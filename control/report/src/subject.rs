@@ -1,20 +1,21 @@
-//! Subjects of JetStream: names of switches as tokens, and the partition of each.
+//! Subjects of JetStream: names of switches as tokens, and partitions.
 
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// Partitions of the switches, by which stations share them. Part of the protocol: stays as it is.
+/// Partitions of switches, which stations divide among themselves. Part of the protocol; must not change.
 pub const PARTITIONS: u16 = 64;
 
-/// All reports.
+/// Subjects of all reports.
 pub const REPORTS: &str = "vernier.report.>";
 
-/// A switch's name as a token of a subject: `.`, which parts tokens, as `=`, which no name has.
+/// Encodes a switch's name as a token of a subject: `.`, which separates tokens, as `=`, which names never
+/// contain.
 pub fn token(switch: &str) -> String {
     switch.replace('.', "=")
 }
 
-/// The partition of a switch, 0 to 63: `SipHash-2-4` of its name under the key 0, modulo 64.
+/// The partition of a switch, 0 to 63: `SipHash-2-4` of its name with key 0, modulo 64.
 pub fn partition(switch: &str) -> u16 {
     let mut hasher = SipHasher24::new();
     hasher.write(switch.as_bytes());
@@ -27,15 +28,15 @@ pub fn of_switch(switch: &str) -> String {
     format!("vernier.report.{}.{}", partition(switch), token(switch))
 }
 
-/// The switch whose reports come by this subject; `None` where it is no switch's. Who may publish to it is for the server to say:
-/// a name in a message is only a claim.
+/// The switch of a subject; `None` if it is not the subject of a switch. The server decides who may publish to it: a
+/// name in a message is only a claim.
 pub fn switch_of(subject: &str) -> Option<String> {
     let (_, token) = subject.strip_prefix("vernier.report.")?.split_once('.')?;
     let switch = token.replace('=', ".");
     (of_switch(&switch) == subject).then_some(switch)
 }
 
-/// The subjects of a partition's reports.
+/// Subjects of a partition's reports.
 pub fn of_partition(partition: u16) -> String {
     format!("vernier.report.{partition}.*")
 }
@@ -44,7 +45,7 @@ pub fn of_partition(partition: u16) -> String {
 mod tests {
     use super::*;
 
-    /// Senders and stations of any version agree on them.
+    /// Senders and stations of all versions agree on them.
     #[test]
     fn subjects_stay_as_they_are() {
         assert_eq!(of_switch("edge-1"), "vernier.report.46.edge-1");

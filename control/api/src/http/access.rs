@@ -1,4 +1,4 @@
-//! Access: the token of a request, and the name in its header `Host`.
+//! Access control: the token of a request, and the name in its header `Host`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,12 +26,12 @@ const TOKEN_MIN: usize = 16;
 /// Most characters of a token.
 const TOKEN_MAX: usize = 1_024;
 
-/// Which requests are answered.
+/// Which requests to answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
-    /// The token that requests need; `None`: they need none.
+    /// The token that requests need, if any.
     pub(super) token: Option<Token>,
-    /// Names of this switch in `Host`, in addition to `localhost` and addresses.
+    /// Names of this switch accepted in `Host`, in addition to `localhost` and addresses.
     pub(super) hosts: Arc<[String]>,
 }
 
@@ -40,21 +40,21 @@ pub(super) struct Access {
 pub(super) struct Token(Arc<[u8]>);
 
 impl fmt::Debug for Token {
-    /// Without the token, which does not belong in logs.
+    /// Hides the token from logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
 }
 
 impl Token {
-    /// Reads it from a file of one line; the error says what is wrong with the file, and what to do.
+    /// Reads the token from a file of one line. The error says what is wrong with the file, and what to do.
     pub(super) fn load(file: &Path) -> Result<Self, String> {
         const MAKE_IT: &str = "make it with `head -c 24 /dev/urandom | base64 > FILE`";
         let text = secret::read_line(file, TOKEN_MAX).map_err(|fault| match fault {
             SecretFault::Unreadable(error) => format!("cannot be read: {error}; {MAKE_IT}"),
             SecretFault::Open(access) => access,
         })?;
-        // Never the content itself.
+        // Never quote the content.
         let got = if text.len() < TOKEN_MIN {
             text.len().to_string()
         } else if text.len() > TOKEN_MAX {
@@ -69,7 +69,7 @@ impl Token {
         ))
     }
 
-    /// Whether a request has it, compared in a time that does not depend on the first wrong character.
+    /// Whether a request has the token, compared in constant time.
     fn is_in(&self, request: &Request) -> bool {
         let header = request.headers().get(header::AUTHORIZATION);
         let shown = header.and_then(|header| header.as_bytes().split_at_checked("Bearer ".len()));
@@ -79,7 +79,7 @@ impl Token {
     }
 }
 
-/// Whether a path needs no token: health, and the files of the page, which hold no data.
+/// Whether a path needs no token: health, and the files of the page, which contain no data.
 pub(super) fn is_open(path: &str) -> bool {
     OPEN.contains(&path) || ui::is_file(path)
 }
@@ -117,8 +117,8 @@ pub(super) async fn guard(State(access): State<Access>, request: Request, next: 
 }
 
 impl Access {
-    /// Whether a request names this switch by an address or by a name of its own. A web page
-    /// can make its own name resolve to this address (DNS rebinding), and then read the answers.
+    /// Whether a request names this switch by an address or a configured name. Otherwise a web page could
+    /// make its own name resolve to this address (DNS rebinding), and read the answers.
     fn is_named_in(&self, request: &Request) -> bool {
         let in_headers = request.headers().get_all(header::HOST).iter();
         let in_headers = in_headers.map(|host| host.to_str().ok()?.parse().ok());

@@ -1,8 +1,8 @@
-//! Bytes of answers in flight: written, and not yet taken by their clients. All connections together
-//! have a limit, which grows with the number of segments; an answer beyond it is refused.
+//! Limits the bytes of answers in flight: written, but not yet read by their clients. The limit is shared
+//! by all connections and grows with the number of segments; an answer beyond it is refused.
 //!
-//! An answer is a list of chunks. Each counts from its allocation until the kernel has taken it, so
-//! that a client that stalls holds no more than the rest of its answer.
+//! An answer is a list of chunks. Each counts from its allocation until the kernel has taken it, so that a
+//! stalled client holds only the rest of its answer.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,12 +25,12 @@ use crate::process;
 /// Bytes of a chunk.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
-/// The bytes in flight.
+/// Counts the bytes in flight.
 #[derive(Debug, Clone, Default)]
 pub struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
-    /// A new answer of a switch with so many segments.
+    /// Starts an answer for a switch with this many segments.
     pub fn answer(&self, segments: usize) -> Answer {
         Answer {
             in_flight: self.clone(),
@@ -74,21 +74,21 @@ impl Drop for Chunk {
     }
 }
 
-/// An answer under construction. A write fails when too many bytes are in flight.
+/// An answer under construction. A write fails if too many bytes are in flight.
 #[derive(Debug)]
 pub struct Answer {
     in_flight: InFlight,
     bytes_max: usize,
     chunks: VecDeque<Bytes>,
-    /// The chunk that is written to.
+    /// The chunk being written.
     last: Option<Chunk>,
 }
 
 impl Answer {
-    /// The whole answer is this value as JSON.
+    /// Completes the answer with this value as JSON.
     ///
     /// # Errors
-    /// [`Refusal`] where too many bytes are in flight.
+    /// [`Refusal`] if too many bytes are in flight.
     pub fn json(mut self, value: &impl Serialize) -> Result<Response, Refusal> {
         match serde_json::to_writer(&mut self, value) {
             Ok(()) => Ok(self.finish("application/json")),
@@ -97,10 +97,10 @@ impl Answer {
         }
     }
 
-    /// The whole answer is what `write` writes.
+    /// Completes the answer with the output of `write`.
     ///
     /// # Errors
-    /// [`Refusal`] where too many bytes are in flight.
+    /// [`Refusal`] if too many bytes are in flight.
     pub fn written(
         mut self,
         content_type: &'static str,
@@ -120,7 +120,7 @@ impl Answer {
 fn no_room() -> Refusal {
     process::rejected("memory");
     Refusal::busy(
-        "too many bytes of answers wait for their clients; ask again in a second, or for less: a part of \
+        "too many bytes of answers are in flight; retry in a second, or request less: a part of \
          the list, one segment",
     )
 }
@@ -178,7 +178,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal with this status, and an error that says what was wrong and what to do.
+    /// A refusal with this status, and an error that says what is wrong and what to do.
     pub fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self {
             status,
@@ -187,22 +187,22 @@ impl Refusal {
         }
     }
 
-    /// A refusal of what was asked.
+    /// A refusal of a bad request.
     pub fn bad_request(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    /// A fault of the program.
+    /// A fault of this program.
     pub fn internal(error: &dyn std::error::Error) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 
-    /// For now: the client may ask again in a second.
+    /// A temporary refusal: the client may retry in a second.
     pub(super) fn busy(error: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error).with(header::RETRY_AFTER, "1")
     }
 
-    /// With a header for the client.
+    /// Adds a header for the client.
     pub(super) fn with(self, name: header::HeaderName, value: &'static str) -> Self {
         Self {
             header: Some((name, HeaderValue::from_static(value))),
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.headers()["retry-after"], "1");
         assert_eq!(in_flight.bytes(), taken);
-        // With more segments there may be more; and the rest is free again once it is taken.
+        // More segments raise the limit; and the rest is free again once it has been read.
         let more = answer_bytes_max(0) / (answer_bytes_max(1) - answer_bytes_max(0));
         in_flight.answer(more).json(&half).unwrap();
         drop(answers);

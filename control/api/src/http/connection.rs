@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last, with limits on all that a client may do to it.
+//! One connection, from its first byte to its last, with limits on everything a client can do.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,27 +28,27 @@ use super::answer::CHUNK_BYTES;
 use super::answer::Refusal;
 use crate::process;
 
-/// Most bytes of a request's header, its first line included.
+/// Most bytes of a request's header, including its first line.
 pub(super) const HEADER_BYTES_MAX: usize = 16 * 1_024;
 
 /// Most lines of a header.
 pub(super) const HEADERS_MAX: usize = 64;
 
-/// Most bytes of a request's body. No path needs a body; one of this size is read and ignored.
+/// Most bytes of a request's body. No path needs a body; one within the limit is read and ignored.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1_024;
 
-/// A client that has not sent a whole header, or a whole body, in this time is cut off; so is one
-/// without a further request.
+/// A client is disconnected if it has not sent a whole header or body within this time, or no further
+/// request.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 
-/// A client for which the kernel takes no byte of its answer for this time is cut off.
+/// A client is disconnected if the kernel can send it nothing for this time.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
-/// After this time a connection is closed at the end of the present answer, which a client that
-/// makes progress gets as a whole.
+/// After this time a connection is closed at the end of the current answer, which a client that makes
+/// progress still receives completely.
 const CONNECTION_MAX: Duration = Duration::from_mins(1);
 
-/// How long connections may still write their last answers when the server ends.
+/// How long connections may finish their last answers when the server stops.
 pub(super) const CLOSING_MAX: Duration = Duration::from_secs(2);
 
 /// One connection, from its first byte to its last.
@@ -82,7 +82,7 @@ pub(super) async fn serve(
     let mut connection = pin!(connection);
     tokio::select! {
         ended = &mut connection => return count_rejected(ended, &slot),
-        // Counted where the slot was given to another.
+        // Counted where the slot was given away.
         _ = &mut cut_off => return,
         () = sleep(CONNECTION_MAX) => {}
         _ = stopped.changed() => {}
@@ -99,7 +99,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Counts a connection that ended by a limit; not one that the client closed.
+/// Counts a connection that was ended by a limit, but not one closed by the client.
 fn count_rejected(ended: hyper::Result<()>, slot: &Slot) {
     let Err(error) = ended else {
         return;
@@ -117,7 +117,7 @@ fn count_rejected(ended: hyper::Result<()>, slot: &Slot) {
     }
 }
 
-/// Reads the whole request before anything is done for it.
+/// Reads the whole request before processing it.
 pub(super) async fn receive(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let body = timeout(REQUEST_MAX, to_bytes(body, BODY_BYTES_MAX)).await;
@@ -150,13 +150,14 @@ pub(super) async fn receive(request: Request, next: Next) -> Response {
         .into_response()
 }
 
-/// Whether a body could not be read, rather than being too large.
+/// Whether reading a body failed, instead of exceeding the limit.
 fn is_broken(error: &(dyn Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |&error| error.source());
     causes.any(<dyn Error>::is::<hyper::Error>)
 }
 
-/// The bytes of a connection: notes progress in its slot, and fails when the client takes none for too long.
+/// The bytes of a connection. Notes progress in its slot, and fails if the client reads nothing for too
+/// long.
 struct Bytes {
     stream: TcpStream,
     slot: Arc<Slot>,
@@ -165,7 +166,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// The client takes nothing now: an error after [`STALL_MAX`].
+    /// The client reads nothing now; an error after [`STALL_MAX`].
     fn stall<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if !self.is_stalled {
             self.is_stalled = true;
@@ -214,7 +215,7 @@ impl AsyncWrite for Bytes {
         written
     }
 
-    /// Chunks are written from where they are: a copy would not be counted.
+    /// Chunks are written in place: a copy would not be counted.
     fn is_write_vectored(&self) -> bool {
         true
     }
@@ -239,42 +240,42 @@ pub(super) struct ConnectionLimit(Arc<Mutex<Slots>>);
 struct Slots {
     /// Connections since the start.
     admitted: u64,
-    /// The present ones, by number.
+    /// Current connections, by number.
     taken: BTreeMap<u64, Entry>,
 }
 
 /// A half of the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Half {
-    /// Of connections without a complete request.
+    /// Connections without a complete request.
     New,
-    /// Of those that have completed one.
+    /// Connections that have completed a request.
     Asked,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Its last progress: it was accepted, its request was complete, it took bytes of its answer.
+    /// Its last progress: it was accepted, completed a request, or read bytes of its answer.
     progress: Instant,
     half: Half,
-    /// It has sent a part of a request since.
+    /// Whether it has sent part of a request since then.
     is_asking: bool,
-    /// Dropped, it cuts the connection off.
+    /// Dropping it disconnects the client.
     _hold: oneshot::Sender<()>,
 }
 
-/// A slot; free again when it is dropped.
+/// A slot; freed when dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     number: u64,
     limit: ConnectionLimit,
 }
 
-/// Ends when the slot is given to another connection.
+/// Resolves when the slot is given to another connection.
 pub(super) type CutOff = oneshot::Receiver<()>;
 
 impl Slots {
-    /// Frees a slot of a half where none is free.
+    /// Frees a slot in a half that is full.
     fn make_room(&mut self, half: Half) {
         let half = (self.taken.iter()).filter(|(_, entry)| entry.half == half);
         if half.clone().count() < CONNECTIONS_MAX / 2 {
@@ -288,7 +289,7 @@ impl Slots {
 }
 
 impl ConnectionLimit {
-    /// Gives a slot to a new connection, taken from another if necessary.
+    /// Gives a slot to a new connection, evicting another if necessary.
     pub(super) fn admit(&self) -> (Slot, CutOff) {
         let (hold, cut_off) = oneshot::channel();
         let mut slots = self.0.lock();
@@ -309,17 +310,18 @@ impl ConnectionLimit {
 }
 
 impl Slot {
-    /// Looks at its entry; `None` where it was given to another.
+    /// Accesses its entry; returns `None` if it was evicted.
     fn entry<T>(&self, look: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         self.limit.0.lock().taken.get_mut(&self.number).map(look)
     }
 
-    /// Bytes of a request have come.
+    /// Notes that bytes of a request have arrived.
     pub(super) fn heard(&self) {
         self.entry(|entry| entry.is_asking = true);
     }
 
-    /// A request is complete. The first one gets a slot among those that have asked, taken from another if necessary.
+    /// Notes a complete request. The first one moves the connection to the half of those that have asked, evicting
+    /// another if necessary.
     pub(super) fn asked(&self) {
         let mut slots = self.limit.0.lock();
         let entry = slots.taken.get(&self.number);
@@ -333,12 +335,12 @@ impl Slot {
         }
     }
 
-    /// The client took bytes of its answer.
+    /// Notes that the client read bytes of its answer.
     pub(super) fn took(&self) {
         self.entry(|entry| entry.progress = Instant::now());
     }
 
-    /// Whether a request is expected: it has begun, or none has come at all.
+    /// Whether a request is expected: it has begun, or none has arrived at all.
     pub(super) fn is_asking(&self) -> bool {
         self.entry(|entry| entry.is_asking).unwrap_or(false)
     }

@@ -1,5 +1,5 @@
-//! The `OpenAPI` 3.1 document, made from the list of paths and the types' own schemas. (`aide` would
-//! do this, but needs an older schemars.)
+//! The `OpenAPI` 3.1 document, made from the list of paths and the schemas of the types. (`aide` would do
+//! this, but needs an older schemars.)
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::routes::{Form, Route, Schemer};
 use records::answers::Problem;
 
-/// The document that describes these paths.
+/// The document for these paths.
 pub(super) fn document(routes: &[Route]) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schemas = settings
@@ -99,7 +99,7 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Map<String, Value>
     }
     if let Form::Json { .. } = route.form {
         let parameter = "A parameter is unknown, or its value is invalid.";
-        let memory = "Too many bytes of answers wait for their clients: ask again in a second.";
+        let memory = "Too many bytes of answers are in flight; retry in a second.";
         responses.extend([(400, parameter, &problem), (503, memory, &problem)]);
     }
     let own = route.refusals.iter();

@@ -1,5 +1,5 @@
-//! Every path of the server in one list: the router, the page of paths and the `OpenAPI` document are
-//! made from it.
+//! Every path of the server in one list, from which the router, the index page and the `OpenAPI` document
+//! are made.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -38,33 +38,33 @@ use super::{connection, openapi, ui};
 use crate::process;
 use crate::prometheus::{self, Format};
 
-/// The header that a reload needs, so that no web page can request one: browsers send such headers
-/// to another site only where that site allows it.
+/// The header that a reload requires, so that no web page can request one: browsers send such headers only
+/// to sites that allow it.
 const PROOF: (&str, &str) = ("x-vernier", "reload");
 
-/// Most long answers at once: one list of flows, one flow.
+/// Most long answers at once: one list of flows and one flow.
 pub(super) const LONG_MAX: usize = 2;
 
-/// Makes a type's schema.
+/// Generates a type's schema.
 pub(super) type Schemer = fn(&mut SchemaGenerator) -> Schema;
 
 /// One path.
 pub(super) struct Route {
     pub(super) path: &'static str,
-    /// What it answers, in a few words.
+    /// Summary of the answer.
     pub(super) what: &'static str,
     pub(super) method: &'static str,
     pub(super) form: Form,
-    /// Statuses other than 200 (or 202), 400 and 401, and their reasons.
+    /// Statuses other than 200 (or 202), 400 and 401, with their reasons.
     pub(super) refusals: &'static [(u16, &'static str)],
     handler: MethodRouter<Sources>,
 }
 
 /// The form of an answer.
 pub(super) enum Form {
-    /// No JSON: of one of these content types.
+    /// Text, of one of these content types.
     Text(&'static [&'static str]),
-    /// JSON of a type, with the fields of another as parameters.
+    /// JSON of a type; the fields of another type are the parameters.
     Json {
         parameters: Schemer,
         schema: Schemer,
@@ -108,7 +108,7 @@ fn json<Parameters: JsonSchema, T: JsonSchema>(
     }
 }
 
-/// A path whose answer is made from the present snapshot alone.
+/// A path whose answer depends on the current snapshot alone.
 fn made<P: JsonSchema + DeserializeOwned + Send + 'static, T: JsonSchema>(
     path: &'static str,
     what: &'static str,
@@ -121,7 +121,7 @@ fn made<P: JsonSchema + DeserializeOwned + Send + 'static, T: JsonSchema>(
 }
 
 impl Route {
-    /// Whether it answers without a token, too.
+    /// Whether it answers without a token.
     pub(super) fn is_open(&self) -> bool {
         access::is_open(self.path)
     }
@@ -143,27 +143,23 @@ fn texts() -> Vec<Route> {
         text("/", "this page; browsers are redirected to /ui", get(index)),
         Route {
             form: Form::Text(&PAGE),
-            ..text(
-                ui::PATH,
-                "all of this for browsers: a page that asks for the JSON below",
-                ui::index(ui::Of::Switch),
-            )
+            ..text(ui::PATH, "the page for browsers", ui::index(ui::Of::Switch))
         },
         Route {
             form: Form::Text(&METRICS),
-            ..text("/metrics", "everything, for Prometheus", get(metrics_page))
+            ..text("/metrics", "all metrics, for Prometheus", get(metrics_page))
         },
         text(
             "/healthz",
-            "200 as long as the control core works, else 503 and why",
+            "200 while the control core works, else 503 and the reason",
             get(healthz),
         ),
         text(
             "/readyz",
-            "200 once ports are up and the first epoch closed, else 503 and why",
+            "200 once ports are up and the first epoch has closed, else 503 and the reasons",
             get(readyz),
         )
-        .refusing(&[(503, "Why the switch is not ready, a line for each reason.")]),
+        .refusing(&[(503, "The switch is not ready; one line for each reason.")]),
     ]
 }
 
@@ -196,12 +192,12 @@ fn answers() -> Vec<Route> {
         ),
         made::<CourseQuery, Epochs>(
             "/api/v1/epochs",
-            "the last minute, ten minutes and hour of segments; as segments, and &width_s= &offset= &limit=",
+            "the last minute, ten minutes and hour of segments; parameters as for segments, and &width_s= &offset= &limit=",
             |sources, snapshot, asked| sources.json(&Epochs::of(snapshot, &asked)),
         ),
         made::<SegmentFilter, Distributions>(
             "/api/v1/distributions",
-            "how delays of segments were distributed in the last minute, by 5 s; as segments",
+            "distribution of segments' delays in the last minute, by 5 s; parameters as for segments",
             |sources, snapshot, asked| sources.json(&Distributions::of(snapshot, &asked)),
         ),
         json::<FlowQuery, FlowPage>(
@@ -216,7 +212,7 @@ fn answers() -> Vec<Route> {
         )
         .refusing(&[(
             503,
-            "The search for another flow is under way: ask again in a second.",
+            "A search for another flow is in progress; retry in a second.",
         )]),
         json::<Nothing, Config>("/api/v1/config", "the configuration in use", get(config))
             .refusing(&[(
@@ -225,7 +221,7 @@ fn answers() -> Vec<Route> {
             )]),
         made::<Nothing, Snapshot>(
             "/api/v1/snapshot",
-            "all of the published snapshot",
+            "the whole published snapshot",
             |sources, snapshot, _| sources.json(snapshot),
         ),
         reload_route(),
@@ -250,13 +246,13 @@ fn reload_route() -> Route {
         ],
         ..json::<Nothing, Reloading>(
             "/api/v1/reload",
-            "POST: reads the configuration again, with the header X-Vernier: reload",
+            "POST: reloads the configuration; needs the header X-Vernier: reload",
             post(reload),
         )
     }
 }
 
-/// What every answer is made from.
+/// The sources of every answer.
 #[derive(Clone)]
 pub(super) struct Sources {
     published: Arc<Published>,
@@ -264,14 +260,14 @@ pub(super) struct Sources {
     reload: Option<Arc<AtomicBool>>,
     pages: Arc<Pages>,
     in_flight: InFlight,
-    /// Long work, one at a time each: lists of flows wait for each other, single flows are refused.
+    /// Long work, one at a time: lists of flows queue, requests for single flows are refused.
     lists: Arc<Semaphore>,
     pub(super) singles: Arc<Semaphore>,
 }
 
 type Answered = Result<Response, Refusal>;
 
-/// Texts that do not change.
+/// Constant texts.
 struct Pages {
     paths: Arc<[&'static str]>,
     list: String,
@@ -279,7 +275,7 @@ struct Pages {
 }
 
 impl Sources {
-    /// Answers from `published`; a request for a reload sets `reload`, and is refused without it.
+    /// Answers from `published`. A reload request sets `reload`, and is refused without it.
     pub(super) fn new(
         published: Arc<Published>,
         recorder: PrometheusHandle,
@@ -303,7 +299,7 @@ impl Sources {
         }
     }
 
-    /// An empty answer, of at most as many bytes as are free.
+    /// An empty answer, whose size is limited by the bytes that are free.
     fn answer(&self) -> Answer {
         self.in_flight.answer(self.published.read().segments.len())
     }
@@ -313,7 +309,7 @@ impl Sources {
     }
 }
 
-/// The router, with the layers of all requests.
+/// The router, with the layers that apply to all requests.
 pub(super) fn router(sources: Sources, access: Access) -> Router {
     let paths = Arc::clone(&sources.pages.paths);
     let add = |router: Router<Sources>, route: Route| router.route(route.path, route.handler);
@@ -325,7 +321,7 @@ pub(super) fn router(sources: Sources, access: Access) -> Router {
     layered(router, access, paths)
 }
 
-/// Routes, with the layers of all requests; `paths` are the routes' own.
+/// Adds the layers that apply to all requests; `paths` are those of the routes.
 pub(super) fn layered(router: Router, access: Access, paths: Arc<[&'static str]>) -> Router {
     router
         .method_not_allowed_fallback(not_allowed)
@@ -405,7 +401,7 @@ async fn flows(
     State(sources): State<Sources>,
     Parameters(asked): Parameters<FlowQuery>,
 ) -> Answered {
-    // There may be a million, to be searched by name.
+    // There may be a million flows to search by name.
     let permit = Arc::clone(&sources.lists).acquire_owned().await;
     let permit = permit.map_err(|error| Refusal::internal(&error))?;
     beside(move || {
@@ -417,7 +413,7 @@ async fn flows(
     .await
 }
 
-/// Does long work on a thread of its own.
+/// Runs long work on a separate thread.
 async fn beside(work: impl FnOnce() -> Answered + Send + 'static) -> Answered {
     let done = spawn_blocking(work).await;
     done.map_err(|error| Refusal::internal(&error))?
@@ -429,12 +425,12 @@ async fn flow(
 ) -> Answered {
     let name = asked.name()?;
     let Ok(permit) = Arc::clone(&sources.singles).try_acquire_owned() else {
-        let error = "the search for another flow is under way; ask again in a second";
+        let error = "a search for another flow is in progress; retry in a second";
         return Err(Refusal::busy(error));
     };
     beside(move || {
         let answer = sources.published.flow(name);
-        // Held until the work is done, even where the client has gone.
+        // Held until the work is done, even if the client disconnects.
         drop(permit);
         sources.json(&answer)
     })
@@ -443,11 +439,11 @@ async fn flow(
 
 async fn config(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
     let Some(config) = sources.published.read().config.clone() else {
-        let error = "the switch is starting: no configuration is in use yet; ask again in a second";
+        let error = "the switch is starting: no configuration is in use yet; retry in a second";
         return Err(Refusal::busy(error));
     };
     let mut config = Config::clone(&config);
-    // With the seed one could aim packets at cells.
+    // With the seed, an attacker could aim packets at cells.
     config.measurement.hash_seed = None;
     sources.json(&config)
 }
@@ -487,7 +483,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let Query(parameters) = Query::try_from_uri(&parts.uri).map_err(|error| {
-            // The cause names the parameter; the text around it adds nothing.
+            // The cause names the parameter; the outer error adds nothing.
             let words = error
                 .source()
                 .map_or_else(|| error.body_text(), ToString::to_string);
@@ -502,7 +498,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// Which ports are selected.
+/// Which ports to list.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct PortFilter {
@@ -510,19 +506,19 @@ pub(super) struct PortFilter {
     pub(super) name: Option<String>,
 }
 
-/// Which flow: `flow`, or the three others.
+/// Which flow: either `flow`, or the other three.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FlowFilter {
-    /// The flow as it is shown, `10.0.0.1:1024>10.0.0.2:80/tcp`, or its hash as lists of wires have it; in an address
-    /// `>` is written `%3E`, and `#` `%23`.
+    /// The flow as displayed, `10.0.0.1:1024>10.0.0.2:80/tcp`, or its hash from the list of a wire. In a URL, write
+    /// `%3E` for `>` and `%23` for `#`.
     flow: Option<String>,
-    /// Its source, `10.0.0.1:1024`, `[fd00::1]:1024`, or an address alone where there are no ports.
+    /// Its source, `10.0.0.1:1024`, `[fd00::1]:1024`, or an address alone for a flow without ports.
     source: Option<String>,
     /// Its destination, likewise.
     destination: Option<String>,
-    /// Its protocol: `tcp`, `udp`, `sctp`, `icmp`, `icmpv6` or a number; `0x0806` or `0x0806/vlan7`
-    /// between MAC addresses.
+    /// Its protocol: `tcp`, `udp`, `sctp`, `icmp`, `icmpv6` or a number; for flows of MAC addresses
+    /// `0x0806` or `0x0806/vlan7`.
     protocol: Option<String>,
 }
 
@@ -551,7 +547,8 @@ impl FlowFilter {
     }
 }
 
-/// Protobuf or OpenMetrics for clients that name it and prefer nothing to it, else text: also where none is accepted.
+/// Protobuf or OpenMetrics if the client names it and prefers nothing else, otherwise text, even if none is
+/// acceptable.
 pub(super) fn accepted_format(headers: &HeaderMap) -> Format {
     let lines = headers.get_all(header::ACCEPT).into_iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
@@ -576,21 +573,21 @@ pub(super) fn accepted_format(headers: &HeaderMap) -> Format {
     best.0
 }
 
-/// Ranges that text is in; the narrowest counts.
+/// Ranges that include text; the narrowest counts.
 const TEXTS: [&str; 3] = ["text/plain", "text/*", "*/*"];
 
-/// Greatest weight of a range that fits; `None` where none does.
+/// Greatest weight of a matching range; `None` without one.
 fn quality(ranges: &[Mime], fits: impl Fn(&Mime) -> bool) -> Option<f64> {
     let fitting = ranges.iter().filter(|range| fits(range));
     let weights = fitting.map(|range| {
         let weight = range.get_param("q");
-        // One that cannot be read says nothing.
+        // An unreadable weight is ignored.
         weight.map_or(1.0, |weight| weight.as_str().parse().unwrap_or(0.0))
     });
     weights.max_by(f64::total_cmp)
 }
 
-/// Whether a range is what we write: these messages, each with its length before it.
+/// Whether a range is our protobuf: delimited messages of this type.
 fn is_protobuf(range: &Mime) -> bool {
     let is = |name, value| range.get_param(name).is_none_or(|given| given == value);
     range.essence_str() == "application/vnd.google.protobuf"
@@ -660,7 +657,7 @@ mod tests {
             assert_eq!(accepted_format(&headers), expected, "{accept}");
         }
         assert_eq!(accepted_format(&HeaderMap::new()), Text);
-        // Two lines are one list.
+        // Two header lines form one list.
         let mut headers = HeaderMap::new();
         headers.append(header::ACCEPT, "text/plain;q=0.1".parse().unwrap());
         headers.append(header::ACCEPT, protobuf.parse().unwrap());

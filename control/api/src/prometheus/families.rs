@@ -203,7 +203,7 @@ fn is_no_estimate<R>(metric: &&'static Metric<R>) -> bool {
     named(Estimate::metrics(), metric.declaration.name).is_none()
 }
 
-/// The metric of that name.
+/// Returns the metric of this name.
 fn named<R: 'static>(
     mut metrics: impl Iterator<Item = &'static Metric<R>>,
     name: &str,
@@ -219,7 +219,7 @@ pub(super) fn sketches(page: &mut Page, snapshot: &Snapshot) {
     page.metrics(&SKETCH_RATIOS, fresh);
 }
 
-/// The flow that all flows without series of their own are added to.
+/// The name under which flows without series of their own are added up.
 const OTHER: &str = "other";
 
 pub(super) fn flows(page: &mut Page, snapshot: &Snapshot) {
@@ -259,7 +259,7 @@ fn flow_labels(flow: &Flow) -> Labels<'_> {
     flow_labels_of(&flow.flow, [&flow.ingress, &flow.egress, &flow.class])
 }
 
-/// What each flow and `other` were credited with.
+/// The credits of each flow, and of `other`.
 fn flow_delays(page: &mut Page, flows: Option<&Flows>) {
     let top = flows.into_iter().flat_map(|flows| &flows.top);
     let top = top.map(|top| (flow_labels(&top.flow), &top.credited));
@@ -297,7 +297,7 @@ fn flow_estimates(page: &mut Page, snapshot: &Snapshot, flows: Option<&Flows>) {
     page.metrics(FlowEstimate::metrics(), estimates);
 }
 
-/// States of a clock, as the snapshot names them.
+/// States of a clock, as named in the snapshot.
 const CLOCKS: [&str; 3] = ["free", "holding_over", "locked"];
 
 fn wire_labels(wire: &Wire) -> Labels<'_> {
@@ -433,7 +433,7 @@ const USABLE_CELLS: Metric<Estimate> = Metric::gauge(
     |lda, each| each("", ratio(lda.usable_cells, lda.cells)),
 );
 
-/// In the same family.
+/// Part of the same family.
 const WIRE_USABLE_CELLS: Metric<WireFigures> = Metric::gauge("", "", |figures, each| {
     figures.usable_cells_ratio.show(1.0, each);
 });
@@ -463,8 +463,8 @@ const FORGOTTEN_FLOWS: Metric<FlowTotals> = Metric::counter(
 
 const DECODED_EPOCHS: Metric<Decoding> = Metric::gauge(
     "vernier_decode_epochs",
-    "Epochs whose sum was decoded last; 1 where decoding keeps up with every epoch.",
-    // Nothing before the first decoding.
+    "Epochs that the last decoding covered as one sum; 1 if decoding keeps up with every epoch.",
+    // Absent before the first decoding.
     |decoding, each| decoding.epoch.map(|_| decoding.epochs).show(1.0, each),
 );
 
@@ -480,7 +480,7 @@ const JUDGED_ESTIMATES: Metric<JudgedEstimates> = Metric::counter(
 const WIRE_MORE: [Metric<Wire>; 2] = [
     Metric::gauge(
         "vernier_wire_share_used_ratio",
-        "Part of the control frames' share of the link that they used over the last second.",
+        "Used part of the link share reserved for control frames, over the last second.",
         |wire, each| {
             let used = (wire.share_bps > 0.0).then(|| wire.control_bps / wire.share_bps);
             used.show(1.0, each);
@@ -500,29 +500,29 @@ const WIRE_MORE: [Metric<Wire>; 2] = [
 const WIRE_FLOW: [Metric<Flow>; 5] = [
     Metric::gauge(
         "vernier_wire_flow_packets",
-        "Packets of the flow that arrived in the epoch that was decoded last.",
+        "Packets of the flow that arrived in the last decoded epoch.",
         |flow, each| flow.last.packets.show(1.0, each),
     ),
     Metric::gauge(
         "vernier_wire_flow_bytes",
-        "Bytes of the flow that arrived in the epoch that was decoded last.",
+        "Bytes of the flow that arrived in the last decoded epoch.",
         |flow, each| flow.last.bytes.show(1.0, each),
     ),
     Metric::gauge(
         "vernier_wire_flow_delay_last_epoch_seconds",
-        "Percentiles of the flow's delay on the wire in the epoch that was decoded last, by \
-         references, true to the estimated mean; absent where too few references arrived.",
+        "Percentiles of the flow's delay on the wire in the last decoded epoch, by \
+         references, scaled to the estimated mean; absent if too few references arrived.",
         |flow: &Flow, each| flow.quantiles.show(1e9, each),
     )
     .by("share"),
     Metric::gauge(
         "vernier_wire_flow_delay_mean_seconds",
-        "Estimated mean delay of the flow on the wire in the epoch that was decoded last.",
+        "Estimated mean delay of the flow on the wire in the last decoded epoch.",
         |flow, each| flow.estimate.map(|of| of.mean_ns).show(1e9, each),
     ),
     Metric::gauge(
         "vernier_wire_flow_delay_bound_seconds",
-        "Half-width of the nominal 98 % interval around it, with both clocks' errors.",
+        "Half-width of the nominal 98 % interval around the estimated mean, with both clocks' errors.",
         |flow, each| flow.estimate.and_then(|of| of.bound_ns).show(1e9, each),
     ),
 ];

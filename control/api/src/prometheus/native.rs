@@ -1,20 +1,21 @@
-//! Delays as a native histogram: exponential buckets, the empty ones left out.
+//! Delays as a native histogram: exponential buckets, without the empty ones.
 
 use measure::histogram;
 use records::snapshot::DelayBucket;
 
-/// Resolution: 2^5 buckets an octave, each 2.2 % wide. A bucket of [`histogram::Histogram`] goes whole to the one that
-/// holds its middle, so that counts only rise. A quantile, which Prometheus looks up in that bucket, is at most 8.4 % off
-/// the delay (schema 4: 10.8 %, schema 3: 13.9 %), and as many buckets have packets as with any other schema from 4 on.
+/// Resolution: 2^5 buckets an octave, each 2.2 % wide. A bucket of [`histogram::Histogram`] is added as a whole to
+/// the one that contains its middle, so that counts only rise. A quantile that Prometheus computes from that bucket
+/// is off by at most 8.4 % (schema 4: 10.8 %, schema 3: 13.9 %); the number of buckets with packets is the same for
+/// every schema from 4 on.
 pub(super) const SCHEMA: i32 = 5;
 
-/// Delays up to this one, in seconds, are in the bucket of zero: those of our first bucket.
+/// Delays up to this one, in seconds, are in the zero bucket: those of our first bucket.
 pub(super) const ZERO_THRESHOLD_S: f64 = 1e-9;
 
-/// Buckets that follow each other.
+/// Consecutive buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Empty buckets since the span before; of the first span the index of its first bucket. The bucket `i` has the
+    /// Empty buckets since the previous span; for the first span, the index of its first bucket. Bucket `i` has the
     /// delays over `2^((i - 1) / 2^SCHEMA)` s and up to `2^(i / 2^SCHEMA)` s.
     pub(super) offset: i32,
     pub(super) length: u32,
@@ -25,12 +26,12 @@ pub(super) struct Span {
 pub(super) struct Native {
     pub(super) zero_count: u64,
     pub(super) spans: Vec<Span>,
-    /// Packets of each bucket of all spans, less those of the bucket before it.
+    /// Packets of each bucket of all spans, minus those of the previous bucket.
     pub(super) deltas: Vec<i64>,
 }
 
 impl Native {
-    /// The distribution of `delays`, least first.
+    /// The distribution of `delays`, in ascending order.
     pub(super) fn of(delays: &[DelayBucket]) -> Self {
         let mut native = Self::default();
         let (mut next, mut before) = (0, 0);
@@ -54,7 +55,7 @@ impl Native {
     }
 }
 
-/// The exponential bucket for delays up to `le_ns` that share a bucket; `None` for that of zero.
+/// The exponential bucket for a bucket of delays up to `le_ns`; `None` for the zero bucket.
 fn index_of(le_ns: u64) -> Option<i32> {
     let middle_s = histogram::bucket_middle_ns(le_ns) as f64 / 1e9;
     #[expect(
@@ -186,7 +187,7 @@ mod tests {
             prop_assert!((quantile - exact).abs() <= (exact / 8.0).max(1.0), "{quantile} {exact}");
         }
 
-        /// A count that sank would be a restart to Prometheus.
+        /// To Prometheus, a falling count would be a restart.
         #[test]
         fn counts_only_rise(delays in delays(), more in delays()) {
             let before = Native::of(&recorded(&delays));

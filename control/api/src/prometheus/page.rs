@@ -1,4 +1,4 @@
-//! The page under construction: families and their samples, as they go to a writer of one format.
+//! The page under construction: families and their samples, passed to a writer of one format.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,7 +11,7 @@ use records::snapshot::DelayBucket;
 /// Names and values of a series' labels.
 pub type Labels<'r> = Vec<(&'r str, Cow<'r, str>)>;
 
-/// Labels and one more.
+/// Adds a label.
 pub(super) fn with<'r>(
     mut labels: Labels<'r>,
     name: &'r str,
@@ -21,12 +21,12 @@ pub(super) fn with<'r>(
     labels
 }
 
-/// A part of a whole, which may be nothing.
+/// Divides a part by the whole, which may be 0.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// One sample of a bucket, known by name (OpenMetrics 1.0, "Exemplars").
+/// A sample of a bucket with a known name (OpenMetrics 1.0, "Exemplars").
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exemplar<'d> {
     pub(super) flow: &'d str,
@@ -34,25 +34,25 @@ pub(super) struct Exemplar<'d> {
     pub(super) unix_s: f64,
 }
 
-/// A histogram of one series.
+/// The histogram of one series.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Histogram<'d> {
-    /// Upper bounds, least first and without `+Inf`, and how many samples are at most that great.
+    /// Upper bounds, ascending and without `+Inf`, each with the number of samples up to it.
     pub(super) buckets: Vec<(f64, u64)>,
-    /// The same samples in the buckets that recorded them, for a native histogram; of delays only.
+    /// The same samples in the buckets that recorded them, for a native histogram of delays.
     pub(super) delays: Option<&'d [DelayBucket]>,
-    /// Samples among them that are known by name.
+    /// Samples with known names.
     pub(super) exemplars: &'d [Exemplar<'d>],
     pub(super) count: u64,
     pub(super) sum: f64,
 }
 
-/// What a series has at the time of the page.
+/// The current value of a series.
 #[derive(Debug)]
 pub(super) enum Sample<'s> {
-    /// Of a counter or a gauge.
+    /// Value of a counter or gauge.
     Value(f64),
-    /// Of a summary without quantiles.
+    /// Value of a summary without quantiles.
     Summary {
         count: u64,
         sum: f64,
@@ -60,18 +60,18 @@ pub(super) enum Sample<'s> {
     Histogram(&'s Histogram<'s>),
 }
 
-/// A format of the page. Samples belong to the family that began last.
+/// A format of the page. Samples belong to the family begun last.
 pub(super) trait Writer {
     /// Begins a family.
     fn begin(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()>;
-    /// Adds a series to the family; `more` is one label more.
+    /// Adds a series to the family, with one more label.
     fn sample(
         &mut self,
         labels: &Labels,
         more: Option<(&str, &str)>,
         sample: Sample,
     ) -> io::Result<()>;
-    /// Writes what was not written yet.
+    /// Writes everything pending.
     fn finish(&mut self) -> io::Result<()>;
 }
 
@@ -79,14 +79,14 @@ pub(super) trait Writer {
 pub struct Page<'o> {
     writer: Box<dyn Writer + 'o>,
     filter: Filter,
-    /// Whether the filter takes the present family.
+    /// Whether the filter selects the current family.
     is_wanted: bool,
     /// After an error nothing more is written.
     written: io::Result<()>,
 }
 
 impl<'o> Page<'o> {
-    /// A page of the families that `filter` takes.
+    /// Starts a page of the families that `filter` selects.
     pub(super) fn new(writer: impl Writer + 'o, filter: Filter) -> Self {
         Self {
             writer: Box::new(writer),
@@ -109,19 +109,19 @@ impl<'o> Page<'o> {
         }
     }
 
-    /// Whether samples of the present family are written.
+    /// Whether samples of the current family are written.
     fn is_wanted(&self) -> bool {
         self.is_wanted && self.written.is_ok()
     }
 
-    /// A series of the family; `more` is one label more.
+    /// Adds a series to the family, with one more label.
     pub(super) fn sample(&mut self, labels: &Labels, more: Option<(&str, &str)>, sample: Sample) {
         if self.is_wanted() {
             self.written = self.writer.sample(labels, more, sample);
         }
     }
 
-    /// Declared families, with the series of every record.
+    /// Adds declared families, with the series of every record.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "an iterator, cloned for each family"
@@ -137,7 +137,7 @@ impl<'o> Page<'o> {
         }
     }
 
-    /// The same of a part of every record.
+    /// Adds declared families for a part of every record.
     pub(super) fn part<'r, R: 'static, P: 'static>(
         &mut self,
         metrics: impl IntoIterator<Item = &'static Metric<P>>,
@@ -155,7 +155,7 @@ impl<'o> Page<'o> {
         self.begin(declaration.name, declaration.kind, declaration.help.trim());
     }
 
-    /// The series of every record in a declared family.
+    /// Adds the series of every record to a declared family.
     pub(super) fn series<'r, R: 'static>(
         &mut self,
         metric: &Metric<R>,
@@ -172,7 +172,7 @@ impl<'o> Page<'o> {
         }
     }
 
-    /// A gauge that is made from more than one field.
+    /// A gauge computed from several fields.
     pub fn gauge<'r>(
         &mut self,
         name: &str,
@@ -183,7 +183,7 @@ impl<'o> Page<'o> {
         self.samples(samples);
     }
 
-    /// A counter that is made from more than one field.
+    /// A counter computed from several fields.
     pub fn counter<'r>(
         &mut self,
         name: &str,
@@ -216,7 +216,8 @@ impl<'o> Page<'o> {
         }
     }
 
-    /// One series of a histogram of delays, with cumulative buckets by `bounds_ns`, which are bounds of `delays` too.
+    /// Adds one series of a histogram of delays, with cumulative buckets by `bounds_ns`, which are also bounds of
+    /// `delays`.
     pub(super) fn delays(
         &mut self,
         labels: &Labels,
@@ -264,14 +265,14 @@ impl From<&Prometheus> for Filter {
 }
 
 impl Filter {
-    /// Whether the metric of that name is written.
+    /// Whether the metric of this name is written.
     pub fn takes(&self, name: &str) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }
 
-/// Whether `*`s of a pattern can stand for some characters each, so that it reads as `name`.
+/// Whether a pattern matches `name`; each `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else {
@@ -289,7 +290,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Adds the families of a text that `metrics-exporter-prometheus` rendered.
+/// Adds the families of a text rendered by `metrics-exporter-prometheus`.
 pub(super) fn own(page: &mut Page, text: &str) {
     let (mut name, mut help) = ("", "");
     let mut histogram = Histogram::default();
@@ -339,8 +340,8 @@ fn count(value: f64) -> u64 {
     value as u64
 }
 
-/// Name, labels and value of a line; `None` of an empty one. No value of a label has quotes, commas or backslashes: they
-/// are our paths, statuses, reasons and parts of the program.
+/// Name, labels and value of a line; `None` for an empty line. Label values contain no quotes, commas or backslashes:
+/// they are our own paths, statuses, reasons and parts of the program.
 fn series(line: &str) -> Option<(&str, Labels<'_>, f64)> {
     let (series, value) = line.rsplit_once(' ')?;
     let (name, labels) = series.split_once('{').unwrap_or((series, ""));

@@ -1,8 +1,8 @@
-//! The page as protobuf: messages of `io.prometheus.client`, each with its length before it. Histograms of delays come in
-//! two forms, with classic buckets and as native histograms; the scraper takes what it is configured for.
+//! Writes the page as protobuf: delimited messages of `io.prometheus.client`. Histograms of delays are in two forms,
+//! classic buckets and native histograms; the scraper chooses by its configuration.
 //!
-//! The length of a family comes before its series: a family is in memory until its last series is encoded, at most 6 KiB
-//! for each segment.
+//! A family's length precedes its series, so a family is kept in memory until its last series is encoded, at most 6
+//! KiB for each segment.
 
 use std::io;
 
@@ -12,13 +12,13 @@ use super::native::{Native, SCHEMA, ZERO_THRESHOLD_S};
 use super::page::{Histogram, Labels, Sample, Writer};
 use contract::metric::MetricKind as Kind;
 
-/// Writes protobuf.
+/// The protobuf writer.
 pub(super) struct Protobuf<'o> {
     kind: Kind,
-    /// Name, help and type of the present family, encoded.
+    /// Name, help and type of the current family, encoded.
     head: Vec<u8>,
-    /// Its series, encoded. Encodings of two messages after each other are that of both merged: each series is a family
-    /// with this series and nothing else.
+    /// Its series, encoded. Two concatenated messages decode as one merged message, so each series is encoded as a
+    /// family of its own.
     series: Vec<u8>,
     out: &'o mut dyn io::Write,
 }
@@ -88,7 +88,7 @@ impl Writer for Protobuf<'_> {
         Ok(family.encode(&mut self.series)?)
     }
 
-    /// Writes the present family, if it has series.
+    /// Writes the current family, if it has series.
     fn finish(&mut self) -> io::Result<()> {
         if self.series.is_empty() {
             return Ok(());
@@ -135,7 +135,7 @@ fn message_of(histogram: &Histogram) -> messages::Histogram {
     }
 }
 
-/// What is used of `metrics.proto` of <https://github.com/prometheus/client_model>, by its numbers.
+/// The used parts of `metrics.proto` of <https://github.com/prometheus/client_model>, by field number.
 mod messages {
     use prost::Message;
 
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(histogram.zero_count, Some(0));
     }
 
-    /// The limit of answers in flight is made for pages of text.
+    /// The limit of answers in flight is designed for pages of text.
     #[test]
     fn a_page_is_smaller_than_as_text() {
         let (snapshot, settings) = (Snapshot::example(), Prometheus::default());

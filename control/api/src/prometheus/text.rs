@@ -1,4 +1,4 @@
-//! The page as text: exposition format 0.0.4, or OpenMetrics 1.0.
+//! Writes the page as text: exposition format 0.0.4, or OpenMetrics 1.0.
 
 use std::fmt::Write;
 use std::io;
@@ -13,26 +13,27 @@ use contract::metric::MetricKind as Kind;
 
 use super::page::{Exemplar, Histogram, Labels, Sample, Writer};
 
-/// Bytes of text after which it is written out: the text of a large switch is never in memory as a whole.
+/// Bytes of text after which it is written out, so that the text of a large switch is never in memory as a
+/// whole.
 const PART_BYTES: usize = 16 << 10;
 
 /// Most characters in the labels of an exemplar (OpenMetrics 1.0, "Exemplars").
 const EXEMPLAR_MAX: usize = 128;
 
-/// Writes text.
+/// The text writer.
 pub(super) struct Text<'o> {
-    /// Whether as OpenMetrics: with exemplars, an end, and counters whose families are named without `_total`.
+    /// Whether to write OpenMetrics: with exemplars, an end mark, and counter families named without `_total`.
     is_open: bool,
-    /// Lines that were not written out yet.
+    /// Lines not written out yet.
     lines: String,
-    /// Name of the present family, and what its plain samples end in.
+    /// Name of the current family, and the suffix of its plain samples.
     name: String,
     suffix: Option<&'static str>,
     out: &'o mut dyn io::Write,
 }
 
 impl<'o> Text<'o> {
-    /// As OpenMetrics where it `is_open`.
+    /// Writes OpenMetrics if `is_open`.
     pub(super) fn new(out: &'o mut dyn io::Write, is_open: bool) -> Self {
         Self {
             is_open,
@@ -43,7 +44,7 @@ impl<'o> Text<'o> {
         }
     }
 
-    /// Begins a family as OpenMetrics has it.
+    /// Begins a family in OpenMetrics.
     fn begin_open(&mut self, name: &str, kind: Kind, help: &str) {
         let total = (kind == Kind::Counter).then(|| name.strip_suffix("_total"));
         let (name, kind) = match total {
@@ -103,7 +104,7 @@ impl<'o> Text<'o> {
         self.totals(labels, count, sum);
     }
 
-    /// The upper bound of a bucket. OpenMetrics wants whole numbers with a point in them.
+    /// The upper bound of a bucket. OpenMetrics wants a decimal point in whole numbers.
     fn bound(&self, bound: f64) -> String {
         if bound.is_infinite() {
             return "+Inf".to_owned();
@@ -113,7 +114,7 @@ impl<'o> Text<'o> {
         format!("{bound}{point}")
     }
 
-    /// Adds an exemplar to the line that was written last.
+    /// Adds an exemplar to the last line.
     fn exemplar(&mut self, exemplar: &Exemplar) {
         let Exemplar { flow, delay_s, .. } = exemplar;
         if "flow".len() + flow.chars().count() <= EXEMPLAR_MAX {

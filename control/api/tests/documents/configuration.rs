@@ -11,16 +11,16 @@ use contract::config::schema;
 const HEAD: &str = "\
 # Configuration
 
-One JSON file. `vernierd --check --config FILE` validates it, looks for what it names on this machine and prints what it would use; all
-errors are said at once, each with the line, the key, what was expected and what was found. An unknown key is refused. JSON has no comments: the
-[examples](../examples/README.md) are explained beside them.
+The configuration is one JSON file. `vernierd --check --config FILE` validates it, checks that the machine has what it names, and prints the
+resources it would use. All errors are printed at once, each with its line, its key, the expected value and the value found. Unknown keys are
+errors. JSON has no comments, so the [examples](../examples/README.md) are explained beside their files.
 
-This page is made from the code (`make docs`), and so is [vernier.schema.json](vernier.schema.json), a JSON Schema
-(draft 2020-12) that editors complete and check by: in VS Code, for one,
+This page and [vernier.schema.json](vernier.schema.json) are generated from the code (`make docs`). Editors use the schema (JSON Schema,
+draft 2020-12) to complete and check the file; in VS Code:
 `\"json.schemas\": [{ \"fileMatch\": [\"vernier*.json\"], \"url\": \"./docs/vernier.schema.json\" }]`. The schema checks
-each value by itself; only `--check` checks that names refer to something and that all keys fit together.
+each value separately; only `--check` checks that names exist and that keys fit together.
 
-What can change while the switch runs: [operating](operating.md#reload).
+See [operating](operating.md#reload) for the keys that you can change while the switch runs.
 ";
 
 #[test]
@@ -50,7 +50,7 @@ impl<'s> Page<'s> {
             order: Vec::new(),
         };
         page.find(root, "");
-        page.text += "\n## The whole\n\n";
+        page.text += "\n## Top level\n\n";
         page.keys(root);
         for name in page.order.clone() {
             page.definition(name);
@@ -113,7 +113,7 @@ impl<'s> Page<'s> {
         {
             self.devices(&variants);
         } else if !variants.is_empty() {
-            self.text += "\n| value | what it says |\n|---|---|\n";
+            self.text += "\n| value | meaning |\n|---|---|\n";
             for variant in variants {
                 let (kind, words) = (self.kind(variant), described(variant));
                 let _ = writeln!(self.text, "| {kind} | {words} |");
@@ -143,7 +143,7 @@ impl<'s> Page<'s> {
     }
 
     fn keys(&mut self, schema: &'s Value) {
-        self.text += "| key | type | default | what it says |\n|---|---|---|---|\n";
+        self.text += "| key | type | default | meaning |\n|---|---|---|---|\n";
         for (key, value) in ordered(schema) {
             if value.get("const").is_some() {
                 continue;
@@ -186,7 +186,7 @@ impl<'s> Page<'s> {
     }
 
     fn devices(&mut self, variants: &[&'s Value]) {
-        self.text += "\n| device | what it is |\n|---|---|\n";
+        self.text += "\n| device | meaning |\n|---|---|\n";
         for variant in variants {
             let words = described(variant);
             let (device, words) = match variant.get("const") {

@@ -1,5 +1,5 @@
-//! `docs/metrics.md`, from a rendering of a snapshot that has something in every field and from what
-//! the process counts of itself.
+//! `docs/metrics.md`, from a rendering of a snapshot that has a value in every field, and from the process's own
+//! metrics.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,10 +16,10 @@ use records::snapshot::Snapshot;
 const HEAD: &str = "\
 # Metrics
 
-The metrics at `/metrics`: base units (seconds, bytes, ratios), counters end in `_total`, and every set of labels is bounded
-by the configuration. Gauges of an epoch are those of the last usable one, and are absent when it is an old one.
-This page is made from the program's own output (`make docs`). `when` is the condition for a family to have series; a
-family without a condition always has series.
+This page lists the metrics at `/metrics`. They use base units (seconds, bytes, ratios), counters end in `_total`, and every set of labels
+is bounded by the configuration. Gauges of an epoch show the last usable epoch, and are absent if it is too old. The column `when` is the
+condition for a family to have series; a family without a condition always has series. The page is generated from the program's own output
+(`make docs`).
 
 `prometheus.include` and `prometheus.exclude` select by name what is written ([configuration](configuration.md#prometheus)).
 [alerts.yml](../dashboards/alerts.yml), [recording.yml](../dashboards/recording.yml) and the [Grafana dashboards](operating.md#dashboards)
@@ -27,16 +27,17 @@ use these names and no others.
 
 ## OpenMetrics and exemplars
 
-A scraper that asks for [OpenMetrics](https://prometheus.io/docs/specs/om/open_metrics_spec/) gets it, as Prometheus does without a setting. The samples
-are those of the text format; in addition, buckets of `vernier_segment_delay_seconds` name the flow whose slowest packet of its last epoch is in the bucket, and how slow it
-was: `# {flow=\"10.0.0.1:1024>10.0.0.2:80/tcp\"} 0.00093 1764273600.5`. These are flows with series of their own. Prometheus keeps them with
-`--enable-feature=exemplar-storage`, and Grafana draws them as points on a panel whose query has exemplars on.
+Scrapers that ask for [OpenMetrics](https://prometheus.io/docs/specs/om/open_metrics_spec/) receive it; Prometheus does so by default. The
+samples are those of the text format. In addition, buckets of `vernier_segment_delay_seconds` have exemplars. An exemplar names a flow with
+series of its own whose slowest packet in its last epoch is in the bucket, and that packet's delay:
+`# {flow=\"10.0.0.1:1024>10.0.0.2:80/tcp\"} 0.00093 1764273600.5`. Prometheus stores exemplars with `--enable-feature=exemplar-storage`, and
+Grafana draws them as points on a panel whose query has exemplars enabled.
 
 ## Native histograms
 
-`vernier_segment_delay_seconds` comes as a [native histogram](https://prometheus.io/docs/specs/native_histograms/), too, for a
-scraper that asks for protobuf (`Accept`), as Prometheus does from 2.40 on with `--enable-feature=native-histograms`. The page has the
-same families and values in both formats.
+Scrapers that ask for protobuf (`Accept`) also receive `vernier_segment_delay_seconds` as a
+[native histogram](https://prometheus.io/docs/specs/native_histograms/). Prometheus does so from 2.40 on with
+`--enable-feature=native-histograms`. Both formats have the same families and values.
 
 | | classic, 4 buckets an octave | native, schema 5 |
 |---|---|---|
@@ -44,7 +45,7 @@ same families and values in both formats.
 | error at most | 25 %, 12.5 % with 8 buckets (`prometheus.buckets_per_octave`) | 8.4 % |
 | range | 128 ns to 8.6 s | all; whole nanoseconds |
 | series of a segment with packets | 108 | 1, with a bucket for each eighth of an octave that has packets |
-| packets, sum of delays | `vernier_segment_delay_seconds_count`, `_sum` | `histogram_count(...)`, `histogram_sum(...)` |
+| number of packets, sum of delays | `vernier_segment_delay_seconds_count`, `_sum` | `histogram_count(...)`, `histogram_sum(...)` |
 
 A bucket of the switch, an eighth of an octave of nanoseconds, goes whole to the exponential bucket that holds its middle: counts are
 exact and only rise. Protobuf has both forms; which of them it keeps is for Prometheus: 2.42 the native one alone, from 2.45 on both
@@ -52,54 +53,54 @@ with `scrape_classic_histograms: true` (from 3.0 on `always_scrape_classic_histo
 Prometheus itself writes `le=\"1.0\"` for what is `le=\"1\"` as text, so that series of classic buckets begin anew where the format changes.
 ";
 
-/// Sections: a heading, what the figures rest on, and the beginnings of the names in it.
+/// Sections: a heading, the source of the figures, and prefixes of the names in it.
 const SECTIONS: [(&str, &str, &[&str]); 12] = [
     (
         "Segments",
-        "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. Estimates \
+        "Packets, delays and losses are exact. The workers (`switch`) record them at both ends of a segment. Estimates \
          and their errors come from the control core (`control`, by the methods of `measure`).",
         &["vernier_segment_", "vernier_estimator_"],
     ),
     (
         "Flows",
-        "Counted by the workers in slots of their own, kept by the control core's directory; of each flow the estimate \
-         to use is written (`measure::decoding`): by joint decoding, by references or by both, as `method` says. \
-         `flow` is `source>destination/protocol`, or `other` for all flows of a segment that have no series of their \
+        "The workers count each flow in a slot, and the control core keeps a directory of flows. For each flow, only the \
+         best estimate is written (`measure::decoding`): by joint decoding, by references or by both; `method` names it. \
+         `flow` is `source>destination/protocol`, or `other` for all flows of a segment without series of their \
          own.",
         &["vernier_flow_", "vernier_flows_", "vernier_decode_"],
     ),
     (
         "Segments on the wire",
-        "Between a port (`from` or `to`) and the port at its other end (`port:peer`), both directions: what arrives is \
-         measured here, what leaves is reported by the other end. Estimates are in the families of segments above. \
-         The worker that owns the port counts control frames; the control core interprets them \
-         (`control::wire`). [Operating wires](wire.md).",
+        "Segments between a port (`from` or `to`) and the port at its other end (`port:peer`), in both directions. This \
+         switch measures arriving packets; the other end reports departing ones. Estimates are in the families of \
+         segments above. The worker that owns the port counts control frames; the control core interprets them \
+         (`control::wire`). See [operating wires](wire.md).",
         &["vernier_wire_"],
     ),
     (
         "Around devices",
-        "Counted by the workers at each port of the switch that leads to a device of others; its segments, from \
-         `device:port` to `device:port`, are in the families of segments above. [Around a device](around.md).",
+        "Counted by the workers at each port of the switch that leads to another device. The device's segments, from \
+         `device:port` to `device:port`, are in the families of segments above. See [around a device](around.md).",
         &["vernier_around_"],
     ),
     (
         "Sketches",
-        "The sketch (LDS) of each egress port, merged by the control core over all workers.",
+        "The sketch (LDS) of each egress port; the control core merges the workers' sketches.",
         &["vernier_sketch_"],
     ),
     (
         "Ports, classes and queues",
-        "Cumulative counters of the workers, read by the control core without a lock; device figures are DPDK's.",
+        "Counters of the workers, read by the control core without a lock; figures of devices come from DPDK.",
         &["vernier_port_", "vernier_class_", "vernier_queue_"],
     ),
     (
         "Bridge",
-        "The master filtering database in the control core and its replicas at the workers.",
+        "The filtering database: the master in the control core and its replicas at the workers.",
         &["vernier_fdb_"],
     ),
     (
         "Workers and pools",
-        "Counted by every worker; pools are DPDK's.",
+        "Counted by every worker; figures of pools come from DPDK.",
         &[
             "vernier_worker_",
             "vernier_mempool_",
@@ -132,7 +133,7 @@ const SECTIONS: [(&str, &str, &[&str]); 12] = [
     ),
     (
         "The process",
-        "Kept by the process's own recorder: answers served, snapshots published, the log.",
+        "Recorded by the process itself: HTTP answers, published snapshots, the log.",
         &[
             "vernier_contained_",
             "vernier_http_",
@@ -143,8 +144,7 @@ const SECTIONS: [(&str, &str, &[&str]); 12] = [
     ),
 ];
 
-/// What has to be there for families to have series, by the beginnings of their names; the first
-/// that fits counts.
+/// Conditions for families to have series, by prefix of their names; the first match counts.
 const WHEN: [(&str, &str); 24] = [
     ("vernier_around_", "`measurement.around`"),
     (
@@ -195,7 +195,7 @@ const WHEN: [(&str, &str); 24] = [
     ),
     ("vernier_flow", "`measurement.flows`"),
     ("vernier_sketch_", "`measurement.lds`"),
-    ("vernier_port_device_", "the ports are not a host's"),
+    ("vernier_port_device_", "not in a host program"),
     ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
     ("vernier_reports_", "`report`"),
     ("vernier_ipfix_", "`ipfix`"),
@@ -325,7 +325,7 @@ fn page(families: &[Family]) -> String {
             assert!(listed.insert(name), "{name} is of two sections");
         }
     }
-    page += "\n## Reasons of drops\n\n`reason` of `vernier_port_dropped_packets_total`:\n\n| reason | packets |\n|---|---|\n";
+    page += "\n## Reasons of drops\n\n`reason` of `vernier_port_dropped_packets_total`:\n\n| reason | dropped packets |\n|---|---|\n";
     let reasons = schemars::schema_for!(DropReason);
     for reason in reasons.get("oneOf").unwrap().as_array().unwrap() {
         let [label, help] = ["const", "description"].map(|key| reason[key].as_str().unwrap());

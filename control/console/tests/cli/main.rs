@@ -200,7 +200,7 @@ fn two_configurations_are_compared_key_by_key() {
     assert!(lines[0].ends_with(" -> null (live)"), "{out}");
     assert_eq!(
         lines[1],
-        "name: \"demo\" -> \"other\" (needs a restart: measurement points are named by it)"
+        "name: \"demo\" -> \"other\" (needs a restart: measurement points are named after it)"
     );
     assert_eq!(lines.len(), 2);
     let (code, differences) = json(&["config", "diff", DEMO, file, "--json"]);

@@ -1,19 +1,19 @@
-//! What a configuration costs for each packet, roughly.
+//! The approximate cost of a configuration for each packet.
 
 use crate::config::{Config, FlowSelection, Forwarding};
 
-/// The CPU that the figures are for.
+/// The CPU on which the figures were measured.
 pub const CPU: &str = "AMD EPYC, a virtual machine with 2 CPUs";
 
-/// What they are worth.
+/// Accuracy of the figures.
 pub const SOURCE: &str = "rough, frames of 64 bytes; `make bench STEPS=1` measures each step";
 
-/// A step of the fast path, and nanoseconds that it adds to a packet of 64 bytes.
+/// A step of the fast path, and the nanoseconds that it adds to a packet of 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Step {
-    /// What is done.
+    /// Name of the step.
     pub name: &'static str,
-    /// How long it takes.
+    /// Its duration.
     pub ns: f64,
 }
 
@@ -21,8 +21,8 @@ const fn step(name: &'static str, ns: f64) -> Step {
     Step { name, ns }
 }
 
-// Measured by `make bench STEPS=1` (50,000 flows), each on top of those before it: PATCH, BRIDGE, STAMP, LDA,
-// PARSE with FLOWS or LDS, and RLI. The rest are single benchmarks, of a slower machine.
+// Measured by `make bench STEPS=1` (50,000 flows), each on top of the previous ones: PATCH, BRIDGE, STAMP,
+// LDA, PARSE with FLOWS or LDS, and RLI. The rest are separate benchmarks on a slower machine.
 const PATCH: Step = step("receive, pass on, transmit", 12.5);
 const BRIDGE: Step = step("learn and look up addresses", 4.0);
 const CLASSIFY: Step = step("classify", 6.0);
@@ -36,8 +36,7 @@ const LDS: Step = step("LDS", 5.0);
 const FLOWS: Step = step("flow counters", 5.0);
 const RLI: Step = step("RLI", 4.5);
 
-/// The steps that a packet takes under a configuration, at most: not every port may be owned or
-/// have queues.
+/// The steps of a packet under a configuration, at most: some ports may be without owner or queues.
 pub fn steps(config: &Config) -> Vec<Step> {
     let measurement = &config.measurement;
     let ports = || config.ports.iter().filter(|port| port.is_present());
@@ -68,7 +67,7 @@ pub fn steps(config: &Config) -> Vec<Step> {
         (is_on && stamps_each, STAMP_EACH),
         (is_on && measurement.lda.is_some(), LDA),
         (is_on && (has_lds || counts_flows || has_wires), PARSE),
-        // Packets of flows with counters are spared it where cells do not depend on the packet, or its class.
+        // Packets of counted flows skip it if cells depend neither on the packet nor on its class.
         (is_on && has_lds && !(counts_flows && is_plain), LDS),
         (is_on && counts_flows, FLOWS),
         (is_on && measurement.rli.is_some(), RLI),
@@ -77,7 +76,7 @@ pub fn steps(config: &Config) -> Vec<Step> {
     taken.map(|(_, step)| step).collect()
 }
 
-/// Million packets of 64 bytes a second that one worker makes with these steps.
+/// Million packets of 64 bytes a second through these steps on one worker.
 pub fn rate_mpps(steps: &[Step]) -> f64 {
     1e3 / steps.iter().map(|step| step.ns).sum::<f64>()
 }

@@ -12,15 +12,15 @@ fn the_demo_says_all_it_would_use() {
         "segments    2: east>west, west>east\n",
         "epochs      250 ms, grace 100 ms\n",
         "LDA         512 rows sampling 0.5, 512 rows sampling 0.05\n",
-        "workers     a CPU of those this process may use, sleeps when idle; serves east/0, \
+        "workers     any CPU that this process may use, sleeps when idle; serves east/0, \
          west/0\n",
         "memory      packets: 65535 buffers, ",
-        " of ordinary memory (no hugepages)\n            at most 2432 buffers are held at once: 0 in \
+        " of ordinary memory (no hugepages)\n            at most 2432 buffers are in use at once: 0 in \
          descriptors, 1152 in queues, 1280 by workers\n",
         "            LDA: 160 KiB (5 copies of 32.0 KiB, 2 segments)\n",
-        "; budget half of what is free at start\n",
+        "; budget half of the memory free at start\n",
         " ns receive, pass on, transmit\n",
-        " million a second by one worker\n",
+        " million a second per worker\n",
         "http        http://127.0.0.1:9464/metrics\n",
         "prometheus  216 series of delay histograms at most, 108 for each of 2 segments (2 as native \
          histograms)\n",
@@ -54,8 +54,8 @@ fn classes_owners_and_queues_are_named() {
         "segments    4: a>b/x, a>b/y, b>a/x, b>a/y\n",
         "LDS         70000 cells in 3 rows sampling 1, 1, 1, for each egress port\n",
         "flows       65536 for each worker\n",
-        "workers     CPU 3, polls without rest; serves a/0\n",
-        "            CPU 4, polls without rest; serves b/0\n",
+        "workers     CPU 3, polls continuously; serves a/0\n",
+        "            CPU 4, polls continuously; serves b/0\n",
         " ns classify\n",
         "; budget 400 MiB\n",
     ] {
@@ -79,7 +79,7 @@ fn a_wire_says_what_it_takes_of_the_link() {
     let report = report(&Config::parse(text, "v.json").unwrap());
     for expected in [
         "wires       a: a direct link, all\n",
-        "            a: LDA 96 + 96 + 832 rows for losses as they are, up to 20 %, LDS 4 x ",
+        "            a: LDA 96 + 96 + 832 rows that adapt to losses up to 20 %, LDS 4 x ",
         ", k = 5, stash of 128 packets\n",
         " of 61.0 KiB an epoch (0.5 % of 100 Mbit/s)\n",
         "wires: shards: ",

@@ -1,4 +1,4 @@
-//! From one configuration to the next, while the switch runs.
+//! The difference between two configurations, and its effect on a running switch.
 
 use std::fmt;
 
@@ -8,22 +8,21 @@ use serde_json::{Value, json};
 
 use super::{Config, ConfigError, Device, PORTS_MAX, Port, Resolved};
 
-/// One way in which a configuration differs from the one that runs. As JSON it says whether it is live, too.
+/// One difference from the running configuration. Its JSON form includes whether it is live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The key, such as `measurement.lds.cells`. Ports, classes and workers go by their names:
-    /// `ports[wan].mtu`.
+    /// The key, such as `measurement.lds.cells`. Ports, classes and workers are named: `ports[wan].mtu`.
     pub path: String,
-    /// The value that runs, as the configuration spells it; `null` where there is none.
+    /// The current value as JSON; `null` if there is none.
     pub old: Value,
-    /// The value that is to come, likewise.
+    /// The new value, likewise.
     pub new: Value,
-    /// Why it cannot be made while the switch runs; `None` where it can, when an epoch begins.
+    /// Why a running switch cannot make the change; `None` if it can, when an epoch begins.
     pub fixed: Option<&'static str>,
 }
 
 impl Change {
-    /// Whether it can be made while the switch runs.
+    /// Whether a running switch can make the change.
     pub fn is_live(&self) -> bool {
         self.fixed.is_none()
     }
@@ -45,49 +44,49 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fixed {
             Some(why) => write!(f, "{}: {why}; restart the switch to change it", self.path),
-            None => write!(f, "{}: taken up when an epoch begins", self.path),
+            None => write!(f, "{}: takes effect when an epoch begins", self.path),
         }
     }
 }
 
-/// Keys that a running switch cannot change, with all below them, and why.
+/// Keys, with everything below them, that a running switch cannot change, and the reason.
 const FIXED: [(&str, &str); 12] = [
-    ("name", "measurement points are named by it"),
-    ("http", "the server has its address"),
-    ("report", "reports go by the connection of the start"),
-    ("ipfix", "the export goes by the settings of the start"),
+    ("name", "measurement points are named after it"),
+    ("http", "the server is already listening"),
+    ("report", "reports use the connection made at start"),
+    ("ipfix", "the export uses the settings read at start"),
     ("dpdk", "EAL has started"),
-    ("workers", "they run on their cores"),
+    ("workers", "workers stay on their cores"),
     ("measurement.interval_ms", EPOCHS),
     ("measurement.grace_ms", EPOCHS),
     (
         "measurement.hash_seed",
-        "packets under way have their hashes",
+        "packets in flight already have their hashes",
     ),
-    ("ports[].device", "the port has its device"),
+    ("ports[].device", "a port keeps its device"),
     ("ports[].mtu", "the device was set up for it"),
     ("ports[].rx_queues", "the device was set up for them"),
 ];
 
-const EPOCHS: &str = "all epochs are cut from one schedule";
+const EPOCHS: &str = "all epochs follow one schedule";
 const OWNERSHIP: &str = "another worker would have to transmit on this port";
 const SERVED: &str = "another worker would have to serve the port";
 const PCI: &str = "a port on the PCI bus stays as long as the switch runs";
 const DEVICE_TAKEN: &str = "its device still belongs to a port of another name";
 
 impl Config {
-    /// This configuration with its ports at the indices that they have in `running`: a port keeps
-    /// its index for life. A port that is not there any more leaves its index unused ([`Device::Absent`])
-    /// and has it again when it comes back; new ports go to the end. What
-    /// this configuration leaves open stays: how many receive queues there are, and who sends for all.
+    /// This configuration, with its ports at the indices that they have in `running`: a port keeps its
+    /// index for life. A removed port leaves its index unused ([`Device::Absent`]) and gets it back when it
+    /// returns; new ports are appended. Keys omitted here keep their current values: the number of receive
+    /// queues, and the port's owner.
     ///
     /// # Errors
-    /// [`ConfigError::Ports`] where more than [`PORTS_MAX`] indices would be needed.
+    /// [`ConfigError::Ports`] if more than [`PORTS_MAX`] indices would be needed.
     pub fn in_place_of(mut self, running: &Self) -> Result<Self, ConfigError> {
         let mut named = std::mem::take(&mut self.ports);
         for old in &running.ports {
             let position = named.iter().position(|port| port.name == old.name);
-            // A port that has or had a segment on the wire has one receive queue and an owner.
+            // A port with a segment on the wire, now or before, has one receive queue and an owner.
             let was_wired = old.wire.is_some();
             let queues_now = old.rx_queues.or(was_wired.then_some(1));
             self.ports.push(match position {
@@ -113,7 +112,8 @@ impl Config {
         Ok(self)
     }
 
-    /// All that is different in `new`, which is in order ([`Config::in_place_of`] this one).
+    /// All differences of `new`, whose ports are in the order of this configuration
+    /// ([`Config::in_place_of`]).
     pub fn diff(&self, new: &Self) -> Vec<Change> {
         let mut paths = Vec::new();
         compare(String::new(), &plain(self), &plain(new), &mut paths);
@@ -132,7 +132,7 @@ impl Config {
         changes
     }
 
-    /// What befalls a port as a whole: it comes, goes, or is served by others.
+    /// Changes of a whole port: it is added, removed, or served by other workers.
     fn port_change(
         &self,
         (running, next): (&Resolved, &Resolved),
@@ -183,7 +183,7 @@ impl Config {
     }
 }
 
-/// A port that went, which keeps its index.
+/// A removed port, which keeps its index.
 fn absent(old: &Port, running: &Config) -> Port {
     let index = running.port_index(&old.name).unwrap_or_default();
     let rx_queues = match running.rx_queues(index) {
@@ -197,8 +197,8 @@ fn absent(old: &Port, running: &Config) -> Port {
     }
 }
 
-/// As JSON, but for ports that are absent and for the workers' lists of queues, which are judged
-/// by their effect.
+/// The configuration as JSON, without absent ports and the workers' lists of queues, which are compared by
+/// their effect.
 fn plain(config: &Config) -> Value {
     let mut config = config.clone();
     config.ports.retain(Port::is_present);
@@ -211,11 +211,11 @@ fn plain(config: &Config) -> Value {
 /// A path, the old value and the new one.
 type Differing = (String, Value, Value);
 
-/// Collects the paths of what differs with both values, down to single values. Lists of named things are compared
-/// by name; things of one list only are left to the caller.
+/// Collects the paths of all differing values, down to single values. Lists of named items are compared by name;
+/// items in one list only are left to the caller.
 fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<Differing>) {
     match (old, new) {
-        // Of another `mode`, all of it is different.
+        // With another `mode`, everything differs.
         (Value::Object(old), Value::Object(new)) if old.get("mode") == new.get("mode") => {
             let keys = old
                 .keys()
@@ -244,9 +244,9 @@ fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<Differing
     }
 }
 
-/// Why the value at a path cannot change while the switch runs; `None` where it can.
+/// Why a running switch cannot change the value at a path; `None` if it can.
 fn why_fixed(path: &str) -> Option<&'static str> {
-    // What stands in brackets is a name or an index.
+    // Brackets enclose a name or an index.
     let mut key = String::new();
     let mut depth = 0_u32;
     for c in path.chars() {

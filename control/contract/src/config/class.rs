@@ -1,4 +1,4 @@
-//! Traffic classes, and which packets belong to them.
+//! Traffic classes, and the packets that belong to them.
 
 use std::collections::HashSet;
 
@@ -10,32 +10,32 @@ use super::document::{Check, KeyPath, each, ensure, known, port_range, unique};
 use super::validate::{class_names, port_names};
 use super::{Config, Prefix, number};
 
-/// A traffic class: a measurement equivalence class, and what class queues are made of.
+/// A traffic class: a measurement equivalence class, and the content of class queues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
     /// Its name in labels: unique, 1 to 64 letters, digits, `.`, `_` or `-`.
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
-    /// Weight of its packets in the LDS, 1 to 65,535, default 1: heavier classes are estimated more
-    /// exactly at the expense of the others. Both ends of a wire with classes must give the same.
+    /// Weight of its packets in the LDS, 1 to 65,535, default 1. Heavier classes are estimated more
+    /// exactly at the expense of the others. Must be the same at both ends of a wire with classes.
     #[serde(default = "number::<u32, 1>")]
     #[schemars(range(min = 1, max = 65_535))]
     pub lds_weight: u32,
 }
 
-/// Names packets; every key that is given must match, and a list matches if one of it does.
-// The class has to be there: its default is no class's name.
+/// Selects packets. Every given key must match; a list matches if one of its values does.
+// The class is required: its default is no class's name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["class"]))]
 pub struct Rule {
     /// The class of packets that match.
     pub class: String,
-    /// Ports by which they come in, by name.
+    /// Names of the ports where they arrive.
     #[schemars(length(min = 1))]
     pub ingress: Option<Vec<String>>,
-    /// Priority code points of the outer VLAN tag, 0 to 7; frames without a tag do not match.
+    /// Priority code points of the outer VLAN tag, 0 to 7; untagged frames do not match.
     #[schemars(length(min = 1), inner(range(max = 7)))]
     pub pcp: Option<Vec<u8>>,
     /// Differentiated services code points, 0 to 63 (RFC 2474).
@@ -47,13 +47,13 @@ pub struct Rule {
     pub destination: Option<Prefix>,
     /// Protocol above IP.
     pub protocol: Option<Protocol>,
-    /// First and last source port (TCP, UDP, SCTP; not of later fragments).
+    /// First and last source port (TCP, UDP, SCTP); later fragments do not match.
     pub source_ports: Option<(u16, u16)>,
     /// First and last destination port.
     pub destination_ports: Option<(u16, u16)>,
 }
 
-/// Names flows; every key that is given must match.
+/// Selects flows. Every given key must match.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowRule {
@@ -70,7 +70,7 @@ pub struct FlowRule {
 }
 
 impl FlowRule {
-    /// Whether it names the flow. One of another kind (Ethernet) is named by a rule that says nothing alone.
+    /// Whether it selects the flow. A flow of MAC addresses is selected only by a rule without keys.
     pub fn selects(&self, key: &FlowKey) -> bool {
         let Some(ip) = key.five_tuple() else {
             return *self == Self::default();
@@ -135,7 +135,7 @@ pub(super) fn classes(path: &KeyPath, config: &Config) -> Check {
     let mut names = HashSet::new();
     each(path, &config.classes, |path, class| {
         let path = path.key("name");
-        unique(&mut names, &class.name, path, "a name of its own")
+        unique(&mut names, &class.name, path, "a unique name")
     })
 }
 
@@ -171,18 +171,19 @@ fn rule(path: &KeyPath, rule: &Rule, config: &Config) -> Check {
     five_tuple(path, &flow)
 }
 
-/// A list that holds nothing would match nothing.
+/// Checks that a list is not empty: it would match nothing.
 fn listed(path: KeyPath, count: usize) -> Check {
-    let expected = "one value at least, or no such key";
+    let expected = "at least one value (or omit the key)";
     ensure(count > 0, path, expected, "none")
 }
 
-/// What classes and flows are named by alike: parts that can be true of one packet.
+/// Checks the keys that classes and flows have in common: one packet must be able to match them
+/// all.
 fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
     if let (Some(source), Some(destination)) = (rule.source, rule.destination) {
         let is_ipv4 = source.address.is_ipv4();
         let family = if is_ipv4 { "an IPv4" } else { "an IPv6" };
-        let expected = format!("{family} prefix, as `source` is");
+        let expected = format!("{family} prefix like `source`");
         let is_alike = destination.address.is_ipv4() == is_ipv4;
         ensure(is_alike, path.key("destination"), expected, destination)?;
     }
@@ -190,7 +191,7 @@ fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
     port_range(path.key("destination_ports"), rule.destination_ports)?;
     let names_ports = rule.source_ports.is_some() || rule.destination_ports.is_some();
     if let Some(protocol) = rule.protocol.filter(|_| names_ports) {
-        let expected = "a protocol with ports (tcp, udp or sctp), since the rule names some";
+        let expected = "a protocol with ports (tcp, udp or sctp), because the rule has ports";
         let number = protocol.number();
         let has_ports = WITH_PORTS.contains(&number);
         ensure(has_ports, path.key("protocol"), expected, number)?;
@@ -198,7 +199,7 @@ fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
     Ok(())
 }
 
-/// Rules that name flows.
+/// Checks rules that select flows.
 pub(super) fn flow_rules(path: &KeyPath, rules: &[FlowRule]) -> Check {
     each(path, rules, |path, rule| five_tuple(&path, rule))
 }

@@ -23,19 +23,19 @@ pub enum Device {
     Replay(Replay),
     /// `generate[:KEY=VALUE,...]`: receives seeded traffic.
     Generate(Generate),
-    /// Anything else: a DPDK device string (`0000:03:00.0`, `net_af_packet0,iface=veth0`, ...).
+    /// Any other DPDK device string (`0000:03:00.0`, `net_af_packet0,iface=veth0`, ...).
     Dpdk(String),
-    /// `absent`: no device any more. A port that was taken away while the switch runs
-    /// ([`Config::in_place_of`](super::Config::in_place_of)), in no configuration that was checked.
+    /// `absent`: the device of a port that was removed while the switch runs
+    /// ([`Config::in_place_of`](super::Config::in_place_of)); never in a checked configuration.
     Absent,
 }
 
-/// A capture to be received.
+/// A capture to replay.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 pub struct Replay {
     /// A pcap or pcapng file of Ethernet frames.
     pub file: PathBuf,
-    /// `speed`: times the capture's own pace, over 0 to 1,000,000; default 1.
+    /// `speed`: factor on the capture's own pace, over 0 to 1,000,000; default 1.
     pub speed: f64,
     /// `loop`: how often it is played, 0 for ever; default 1.
     #[schemars(rename = "loop")]
@@ -45,7 +45,7 @@ pub struct Replay {
 /// Seeded traffic.
 #[derive(Debug, Clone, PartialEq, SmartDefault, JsonSchema)]
 pub struct Generate {
-    /// `flows`: how many, 1 to 10,000,000; default 1,000.
+    /// `flows`: number of flows, 1 to 10,000,000; default 1,000.
     #[default = 1_000]
     pub flows: u32,
     /// `size`: bytes of a frame, 60 to 9,014; default `imix`: 60, 590 and 1,514 as 7 : 4 : 1.
@@ -56,7 +56,7 @@ pub struct Generate {
     #[schemars(rename = "rate")]
     #[default = 100_000.0]
     pub rate_pps: f64,
-    /// `burst`: mean packets that come back to back (geometric), 1 to 1,000; default 1 (Poisson).
+    /// `burst`: mean number of packets back to back (geometric), 1 to 1,000; default 1 (Poisson).
     #[default = 1.0]
     pub burst: f64,
     /// `pareto`: shape of the heavy-tailed (Pareto) flow sizes, over 0 to 10; default 1.2;
@@ -82,14 +82,14 @@ pub enum FrameSize {
     Fixed(u16),
 }
 
-/// A device string that means nothing, in words.
+/// An invalid device string, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DeviceError(String);
 
 /// The value of an option.
 trait OptionValue: fmt::Display {
-    /// Returns whether the text is such a value.
+    /// Sets the value; returns whether the text is valid.
     fn set(&mut self, text: &str) -> bool;
 }
 
@@ -99,7 +99,7 @@ impl<T: FromStr + fmt::Display> OptionValue for T {
     }
 }
 
-/// An option of a device: its key, what it may be in words, the range of numbers, and its value.
+/// An option of a device: its key, its valid values in words, the range of numbers, and its value.
 type DeviceOption<'d> = (
     &'static str,
     &'static str,
@@ -107,9 +107,9 @@ type DeviceOption<'d> = (
     &'d mut dyn OptionValue,
 );
 
-/// The least number over 0.
+/// The least number above 0.
 const OVER_0: f64 = f64::from_bits(1);
-/// The range of what may be any number of its type.
+/// The range of an option without limits.
 const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
 
 impl Replay {
@@ -139,7 +139,8 @@ impl Generate {
 }
 
 impl Device {
-    /// Whether it is on the PCI bus, as NICs are; all others come and go as the switch likes.
+    /// Whether the device is on the PCI bus, like a NIC; the switch creates and removes all others
+    /// itself.
     pub fn is_pci(&self) -> bool {
         let Self::Dpdk(device) = self else {
             return false;
@@ -160,8 +161,8 @@ const BUSES: [&str; 8] = [
     "cdx",
 ];
 
-/// Whether this is how DPDK names a device: a PCI address, `net_...` (or `eth_...`, as some were once called) for a
-/// virtual one, or `BUS:NAME`.
+/// Whether DPDK names devices like this: a PCI address, `net_...` (formerly also `eth_...`) for a virtual
+/// device, or `BUS:NAME`.
 pub(super) fn is_of_dpdk(name: &str) -> bool {
     let is_virtual = |name: &str| {
         ["net_", "eth_", "virtio_user"]
@@ -172,7 +173,7 @@ pub(super) fn is_of_dpdk(name: &str) -> bool {
     on_bus.is_some() || is_virtual(name) || pci_address(name).is_some()
 }
 
-/// The PCI address that a device string of DPDK's begins with, as the kernel writes it (`0000:03:00.0`).
+/// The PCI address at the start of a DPDK device string, as the kernel writes it (`0000:03:00.0`).
 pub fn pci_address(device: &str) -> Option<String> {
     let name = device.split(',').next().unwrap_or_default();
     let (rest, function) = name.strip_prefix("pci:").unwrap_or(name).rsplit_once('.')?;
@@ -187,8 +188,8 @@ pub fn pci_address(device: &str) -> Option<String> {
     Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
 }
 
-/// The arguments of a device string of DPDK's: `iface` and `veth0` of `net_af_packet0,iface=veth0`. Blanks are part of them, as
-/// DPDK has it.
+/// The arguments of a DPDK device string: `iface` and `veth0` of `net_af_packet0,iface=veth0`. As in DPDK,
+/// blanks are part of them.
 pub fn arguments(device: &str) -> impl Iterator<Item = (&str, &str)> {
     let arguments = device.split(',').skip(1);
     arguments.filter_map(|argument| argument.split_once('='))
@@ -201,7 +202,7 @@ pub fn argument<'d>(device: &'d str, key: &str) -> Option<&'d str> {
 }
 
 impl Replay {
-    /// `file` once, at its own pace.
+    /// Plays `file` once, at its own pace.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -230,7 +231,7 @@ impl FromStr for Device {
 }
 
 fn replay(text: &str) -> Result<Replay, DeviceError> {
-    // The last question mark, so that a file name may hold others.
+    // The last question mark, because the file name may contain others.
     let (file, query) = text.rsplit_once('?').unwrap_or((text, ""));
     if file.is_empty() {
         let words = "replay names no capture; write replay:FILE[?speed=X&loop=N]";
@@ -247,7 +248,7 @@ fn generate(text: &str) -> Result<Generate, DeviceError> {
     Ok(traffic)
 }
 
-/// Sets the options of a device that a text gives.
+/// Sets a device's options from text.
 fn set(
     device: &str,
     options: &mut [DeviceOption<'_>],
@@ -280,7 +281,7 @@ fn set(
     Ok(())
 }
 
-/// `KEY=VALUE` of the options whose value is not the default.
+/// `KEY=VALUE` of the options that differ from their default.
 fn changed(options: &[DeviceOption<'_>], defaults: &[DeviceOption<'_>]) -> Vec<String> {
     let texts = options.iter().zip(defaults);
     let texts = texts
@@ -304,12 +305,12 @@ impl fmt::Display for Device {
 }
 
 impl fmt::Display for Replay {
-    /// Of the keys only those that differ from the default.
+    /// Writes only options that differ from their default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display().to_string();
         let mut query = changed(&self.clone().options(), &Self::new("").options()).join("&");
         if query.is_empty() && file.contains('?') {
-            // Or the end of the name would be taken for keys.
+            // Otherwise the end of the name would be read as options.
             query = format!("loop={}", self.loops);
         }
         let mark = if query.is_empty() { "" } else { "?" };
@@ -318,7 +319,7 @@ impl fmt::Display for Replay {
 }
 
 impl fmt::Display for Generate {
-    /// Of the keys only those that differ from the default.
+    /// Writes only options that differ from their default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = changed(&self.clone().options(), &Self::default().options()).join(",");
         let colon = if list.is_empty() { "" } else { ":" };
@@ -351,7 +352,7 @@ impl JsonSchema for Device {
         "Device".into()
     }
 
-    /// One string; `x-options` says what the keys of our own kinds mean.
+    /// A string; `x-options` describes the options of `replay` and `generate`.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let options = |schema: Schema| schema.get("properties").cloned();
         let replay = options(Replay::json_schema(generator));

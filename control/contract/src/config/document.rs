@@ -1,7 +1,8 @@
-//! What reads any JSON configuration of ours: text to a value, checks, and errors that say where. The switch's own
-//! configuration is read by it, and that of other programs.
+//! Reads JSON configurations: text to values, checks, and errors with positions. Used for the switch's own
+//! configuration and those of other programs.
 //!
-//! [`read_file`], then [`parse_json`], then checks that return [`Invalid`], which [`value_error`] places in the text.
+//! Call [`read_file`], then [`parse_json`], then checks that return [`Invalid`], which [`value_error`] locates in the
+//! text.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -23,7 +24,7 @@ use super::validate::validate;
 use super::{Config, PORTS_MAX, shape};
 use crate::{file, text};
 
-/// What the keys are called at which, or below which, there are secrets: what is wrong there is not quoted.
+/// Keys that contain secrets, directly or below; errors do not quote their values.
 const SECRETS: [&str; 3] = ["hash_seed", "key", "token"];
 
 /// One step into a JSON document.
@@ -54,12 +55,12 @@ impl KeyPath {
         Self([&self.0[..], &[step]].concat())
     }
 
-    /// Whether one of the two is, or is above, the other.
+    /// Whether one path equals or contains the other.
     pub(super) fn is_near(&self, other: &Self) -> bool {
         self.0.starts_with(&other.0) || other.0.starts_with(&self.0)
     }
 
-    /// Whether a secret belongs at this path, or near it.
+    /// Whether there is a secret at this path, or near it.
     pub(super) fn is_secret(&self) -> bool {
         let is_secret = |key: &str| SECRETS.iter().any(|secret| key.contains(secret));
         self.0
@@ -87,17 +88,17 @@ impl Serialize for KeyPath {
     }
 }
 
-/// A value that means nothing.
+/// An invalid value.
 #[derive(Debug, Serialize)]
 pub struct Invalid {
-    /// Where.
+    /// Its path.
     pub path: KeyPath,
-    /// What it may be; or all that is to say.
+    /// Its valid values; or the whole message.
     pub expected: String,
-    /// What it is; `None` where `expected` says it all.
+    /// The value found; `None` if `expected` is the whole message.
     #[serde(rename = "found")]
     pub got: Option<String>,
-    /// Line and column at which reading stopped: of use where the text is not JSON, and has no paths.
+    /// Line and column at which parsing stopped, for text that is not JSON and has no paths.
     #[serde(skip)]
     stopped: (usize, usize),
 }
@@ -112,14 +113,14 @@ impl Invalid {
         }
     }
 
-    /// What was found out where the value was used.
+    /// An error found when the value was used.
     pub fn said(path: KeyPath, words: impl fmt::Display) -> Self {
         Self::new(path, words, None)
     }
 }
 
 impl fmt::Display for Invalid {
-    /// Removes control characters: quoted values may have some.
+    /// Removes control characters, which quoted values may contain.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = match &self.got {
             Some(got) => format!("expected {}, got {got}", self.expected),
@@ -133,12 +134,12 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// All that is wrong; one thing at least where something is.
+/// All that is invalid; not empty in an error.
 #[derive(Debug, Default)]
 pub struct Faults(pub Vec<Invalid>);
 
 impl Faults {
-    /// Whether something is wrong at `path`, below it or above it.
+    /// Whether a value at `path`, below it or above it is invalid.
     pub(super) fn is_near(&self, path: &KeyPath) -> bool {
         self.0.iter().any(|fault| fault.path.is_near(path))
     }
@@ -153,7 +154,7 @@ impl From<Invalid> for Faults {
 impl std::error::Error for Faults {}
 
 impl fmt::Display for Faults {
-    /// A line for each.
+    /// One line for each.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))
@@ -163,10 +164,10 @@ impl fmt::Display for Faults {
 /// The result of a check.
 pub type Check<T = ()> = Result<T, Faults>;
 
-/// All that several checks find.
+/// Combines the results of several checks.
 ///
 /// # Errors
-/// Every [`Invalid`] of theirs.
+/// Every [`Invalid`] that they found.
 pub fn all(checks: impl IntoIterator<Item = Check>) -> Check {
     let faults = checks.into_iter().filter_map(Check::err);
     let faults: Vec<Invalid> = faults.flat_map(|faults| faults.0).collect();
@@ -177,10 +178,10 @@ pub fn all(checks: impl IntoIterator<Item = Check>) -> Check {
     }
 }
 
-/// What must hold.
+/// Checks a condition.
 ///
 /// # Errors
-/// [`Invalid`] where it does not.
+/// [`Invalid`] if it does not hold.
 pub fn ensure(
     holds: bool,
     path: KeyPath,
@@ -193,10 +194,10 @@ pub fn ensure(
     Err(Invalid::new(path, expected, Some(got.to_string())).into())
 }
 
-/// Checks each entry of a list, by its path.
+/// Checks each entry of a list with its path.
 ///
 /// # Errors
-/// Every [`Invalid`] of theirs.
+/// Every [`Invalid`] that was found.
 pub fn each<T>(
     path: &KeyPath,
     list: impl IntoIterator<Item = T>,
@@ -206,10 +207,10 @@ pub fn each<T>(
     all(entries.map(|(index, entry)| check(path.index(index), entry)))
 }
 
-/// A number in a range.
+/// Checks that a number is in a range.
 ///
 /// # Errors
-/// [`Invalid`] beyond it.
+/// [`Invalid`] if it is not.
 pub fn within<T: PartialOrd + fmt::Display>(
     path: KeyPath,
     value: T,
@@ -219,7 +220,7 @@ pub fn within<T: PartialOrd + fmt::Display>(
     ensure(range.contains(&value), path, expected, value)
 }
 
-/// Sizes of a synopsis; where they make none, the error says why.
+/// Checks the sizes of a synopsis; the error says why they are invalid.
 pub(super) fn laid_out<T>(
     path: KeyPath,
     layout: Result<T, impl fmt::Display>,
@@ -228,18 +229,18 @@ pub(super) fn laid_out<T>(
     layout.map_err(|error| Invalid::new(path, expected, Some(error.to_string())).into())
 }
 
-/// All numbers and lists of another configuration, by the ranges in its schema.
+/// Checks all numbers and lists of a configuration against the ranges in its schema.
 ///
 /// # Errors
-/// Every [`Invalid`] beyond its range.
+/// Every [`Invalid`] out of its range.
 pub fn ranges<T: Serialize + JsonSchema>(value: &T) -> Check {
     shape::within_ranges(value, &schema_for!(T).into())
 }
 
-/// The length of a list: lists are counted, not quoted.
+/// Checks the length of a list, which the error counts instead of quoting.
 ///
 /// # Errors
-/// [`Invalid`] where it has too few or too many.
+/// [`Invalid`] if it has too few or too many entries.
 pub fn count_within(
     path: KeyPath,
     count: usize,
@@ -255,10 +256,10 @@ pub fn count_within(
     ensure(range.contains(&count), path, expected, count)
 }
 
-/// A name: 1 to 64 letters, digits, `.`, `_` or `-`.
+/// Checks a name: 1 to 64 letters, digits, `.`, `_` or `-`.
 ///
 /// # Errors
-/// [`Invalid`] of any other text.
+/// [`Invalid`] for any other text.
 pub fn name(path: KeyPath, name: &str) -> Check {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let holds = (1..=64).contains(&name.len()) && name.chars().all(is_plain);
@@ -266,17 +267,17 @@ pub fn name(path: KeyPath, name: &str) -> Check {
     ensure(holds, path, expected, format!("{name:?}"))
 }
 
-/// A name that refers to one of `known`; `what` is `port` or `class`.
+/// Checks that a name refers to one of `known`; `what` is `port` or `class`.
 pub(super) fn known(path: KeyPath, name: &str, what: &str, known: &[&str]) -> Check {
     let expected = format!("the name of a {what} ({})", known.join(", "));
     let got = format!("{name:?}{}", suggestion(name, known.iter().copied()));
     ensure(known.contains(&name), path, expected, got)
 }
 
-/// What must not come twice; `what` ends in "of its own" or the like.
+/// Checks that a value is new; `what` describes a unique value.
 ///
 /// # Errors
-/// [`Invalid`] of what was seen before.
+/// [`Invalid`] if the value was seen before.
 #[expect(
     clippy::implicit_hasher,
     reason = "sets of names in configurations have the usual one"
@@ -291,16 +292,16 @@ pub fn unique<T: Eq + Hash + fmt::Debug>(
     ensure(seen.insert(value), path, what, got)
 }
 
-/// First and last port of a range of TCP or UDP ports.
+/// Checks the first and last port of a range of TCP or UDP ports.
 pub(super) fn port_range(path: KeyPath, range: Option<(u16, u16)>) -> Check {
     let (first, last) = range.unwrap_or_default();
     let got = format!("[{first}, {last}]");
     ensure(first <= last, path, "the first port, then the last", got)
 }
 
-/// `; did you mean ...?`, where one of the words that there are is like this one.
+/// `; did you mean ...?` if one of `words` is similar to `word`.
 pub fn suggestion<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> String {
-    /// How alike two words are at least, 0 to 1: at most two letters of five are another, or in another place.
+    /// Least similarity, 0 to 1: at most two of five letters differ or are swapped.
     const ALIKE: f64 = 0.6;
     let likeness = |known: &&str| strsim::normalized_damerau_levenshtein(word, known);
     let alike = words.into_iter().filter(|known| likeness(known) >= ALIKE);
@@ -308,14 +309,14 @@ pub fn suggestion<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> S
     best.map_or(String::new(), |best| format!("; did you mean `{best}`?"))
 }
 
-/// What serde says of a key that is there twice, before it; and what we say, after it.
+/// Serde's message for a duplicate key, before the key; and ours, after it.
 const TWICE_OF_SERDE: &str = "duplicate field ";
 const TWICE: &str = " is given twice";
 
-/// Most faults that are listed; of more only the number is given.
+/// Most faults listed; the rest is counted.
 const LISTED_MAX: usize = 20;
 
-/// Most bytes of a configuration: as many static stations as there may be, and room.
+/// Most bytes of a configuration: room for the most static stations, and more.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// Why a configuration cannot be used.
@@ -326,32 +327,32 @@ pub enum ConfigError {
     Read {
         /// The file.
         origin: String,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// It is not JSON, or not of the right shape, or values mean nothing or are out of range.
+    /// Not JSON, of another shape, or with invalid values.
     #[error("{}", listed(.faults, *.more))]
     Invalid {
-        /// The first of them, at most 20.
+        /// The first faults, at most 20.
         faults: Vec<Fault>,
-        /// How many more there are.
+        /// Number of further faults.
         more: usize,
     },
-    /// A running switch has no index left for another port.
+    /// A running switch has no free index for another port.
     #[error(
-        "ports: the switch has had {PORTS_MAX} ports since its start, those that are gone counted; \
-         restart it to name more"
+        "ports: the switch has had {PORTS_MAX} ports since its start, including removed ones; \
+         restart it to add more"
     )]
     Ports,
 }
 
-/// Something that is wrong in a configuration's text.
+/// Something invalid in a configuration's text.
 #[derive(Debug, Serialize)]
 pub struct Fault {
-    /// Where, by line and column.
+    /// Line and column.
     #[serde(flatten)]
     pub at: Position,
-    /// Where, by keys, and what.
+    /// Path and message.
     #[serde(flatten)]
     pub invalid: Invalid,
 }
@@ -397,8 +398,8 @@ impl Config {
         Candidate::load(path)?.checked()
     }
 
-    /// Reads and checks a configuration file anew for a switch that runs `running`, and puts it in
-    /// order ([`Config::in_place_of`]). Where the file names no workers they stay as they are.
+    /// Reads and checks the new configuration file of a switch that runs `running`, and orders its ports
+    /// ([`Config::in_place_of`]). If the file has no workers, they stay as they are.
     ///
     /// # Errors
     /// [`ConfigError`]: as [`Config::load`], or more ports than there are indices.
@@ -425,7 +426,7 @@ impl Config {
 /// Reads and checks the JSON file of another configuration.
 ///
 /// # Errors
-/// [`ConfigError`]: not readable, not JSON, an unknown key, a value that `check` refuses.
+/// [`ConfigError`]: not readable, not JSON, an unknown key, a value that `check` rejects.
 pub fn load<T: DeserializeOwned + JsonSchema>(
     path: &Path,
     check: fn(&T) -> Check,
@@ -434,7 +435,7 @@ pub fn load<T: DeserializeOwned + JsonSchema>(
     parse(&text, &origin, check)
 }
 
-/// The same of a text; `origin` names it in errors.
+/// Parses and checks such a text; `origin` names it in errors.
 ///
 /// # Errors
 /// As [`load`].
@@ -448,10 +449,10 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(
     Ok(parsed)
 }
 
-/// A file's text, and what it is called in errors.
+/// Returns a file's text, and its name for errors.
 ///
 /// # Errors
-/// [`ConfigError::Read`]: it cannot be read, is no regular file, or has more than 256 MiB.
+/// [`ConfigError::Read`]: it cannot be read, is not a regular file, or has more than 256 MiB.
 pub fn read_file(path: &Path) -> Result<(String, String), ConfigError> {
     let origin = path.display().to_string();
     match file::read_text(path, BYTES_MAX) {
@@ -460,10 +461,10 @@ pub fn read_file(path: &Path) -> Result<(String, String), ConfigError> {
     }
 }
 
-/// What the text spells, of the right shape but not checked yet; `origin` names it in errors.
+/// Parses a value of the right shape without checking it; `origin` names it in errors.
 ///
 /// # Errors
-/// [`ConfigError::Invalid`]: not JSON, or not of this shape.
+/// [`ConfigError::Invalid`]: not JSON, or of another shape.
 pub fn parse_json<T: DeserializeOwned + JsonSchema>(
     text: &str,
     origin: &str,
@@ -471,7 +472,7 @@ pub fn parse_json<T: DeserializeOwned + JsonSchema>(
     parse_shape(text).map_err(|faults| value_error(origin, text, faults))
 }
 
-/// The same, with all that is wrong by its path.
+/// The same, with faults by path.
 fn parse_shape<T: DeserializeOwned + JsonSchema>(text: &str) -> Check<T> {
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed = serde_path_to_error::deserialize(&mut json)
@@ -481,10 +482,10 @@ fn parse_shape<T: DeserializeOwned + JsonSchema>(text: &str) -> Check<T> {
     Ok(parsed)
 }
 
-/// All that is wrong with the shape of a text; serde says only the `first`.
+/// All faults in the shape of a text; serde reports only the `first`.
 fn shape_faults<T: JsonSchema>(text: &str, first: Invalid) -> Faults {
     let mut faults = shape::faults(text, &schema_for!(T).into());
-    // What a parser of ours refuses, which no schema says.
+    // Values rejected by our own parsers are not in the schema.
     let is_said = |fault: &Invalid| fault.path.is_near(&first.path);
     if first.expected.ends_with(TWICE) || !faults.iter().any(is_said) {
         faults.push(first);
@@ -492,12 +493,12 @@ fn shape_faults<T: JsonSchema>(text: &str, first: Invalid) -> Faults {
     Faults(faults)
 }
 
-/// JSON that is no configuration: points at the value that is wrong.
+/// The fault of JSON with another shape, at the invalid value.
 fn shape_fault(text: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Invalid {
     let steps = error.path().iter().filter_map(|segment| match segment {
         Segment::Map { key } => Some(Step::Key(Cow::Owned(key.clone()))),
         Segment::Seq { index } => Some(Step::Index(*index)),
-        // Where not even the key could be read.
+        // Not even the key could be read.
         _ => None,
     });
     let mut invalid = said_by_serde(KeyPath(steps.collect()), error.inner());
@@ -514,7 +515,7 @@ fn shape_fault(text: &str, error: &serde_path_to_error::Error<serde_json::Error>
     invalid
 }
 
-/// Why reading stopped, and where.
+/// Why parsing stopped, and where.
 fn said_by_serde(path: KeyPath, error: &serde_json::Error) -> Invalid {
     let stopped @ (line, column) = (error.line(), error.column());
     let message = error.to_string();
@@ -525,13 +526,13 @@ fn said_by_serde(path: KeyPath, error: &serde_json::Error) -> Invalid {
     }
 }
 
-/// What to do about what others call JSON, where that is what stopped reading.
+/// Advice for JSON dialects, if the dialect is the cause.
 fn no_json_hint(text: &str, (line, column): (usize, usize)) -> Option<&'static str> {
     if text.trim().is_empty() {
         return Some("the file is empty; expected an object");
     }
     let line = text.lines().nth(line.checked_sub(1)?)?;
-    // Reading stops within a comment's first two characters, or before them.
+    // Parsing stops within a comment's first two characters, or before them.
     let rest: String = line.chars().skip(column.saturating_sub(2)).collect();
     let is_comment = |rest: &str| {
         let rest = rest.trim_start_matches([' ', '\t', ',', '{', '[']);
@@ -540,14 +541,14 @@ fn no_json_hint(text: &str, (line, column): (usize, usize)) -> Option<&'static s
     is_comment(&rest).then_some("JSON has no comments")
 }
 
-/// Leaves what was expected, and not what was found.
+/// Keeps the expected value, and removes the found one.
 fn hide_value(message: &mut String) {
     if let Some((_, expected)) = message.rsplit_once(", expected ") {
         *message = format!("expected {expected}, got something else");
     }
 }
 
-/// The error of values in a text that was parsed before, in the order of the text.
+/// The error for invalid values in a parsed text, in the order of the text.
 pub fn value_error(origin: &str, text: &str, Faults(faults): Faults) -> ConfigError {
     let more = faults.len().saturating_sub(LISTED_MAX);
     let faults = faults.into_iter().take(LISTED_MAX).map(|invalid| {
@@ -565,8 +566,8 @@ pub fn value_error(origin: &str, text: &str, Faults(faults): Faults) -> ConfigEr
     ConfigError::Invalid { faults, more }
 }
 
-/// Line and column where a value begins, or, for a default, the nearest value around it. `None`
-/// when the text is not JSON.
+/// Line and column where a value begins, or, for a default, the nearest enclosing value. `None` if the text
+/// is not JSON.
 fn position(text: &str, path: &KeyPath) -> Option<(usize, usize)> {
     let mut value: &RawValue = serde_json::from_str(text).ok()?;
     for step in &path.0 {
@@ -595,8 +596,8 @@ fn member<'t>(value: &'t str, step: &Step) -> Option<&'t RawValue> {
     }
 }
 
-/// A configuration file as far as it can be understood, and all that is wrong with it so far: what else is wrong can be
-/// looked for and said in one go.
+/// A configuration file as far as it can be understood, and all its faults so far, so that further checks can add
+/// theirs before all are reported.
 #[derive(Debug)]
 pub struct Candidate {
     origin: String,
@@ -606,18 +607,18 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Reads a file. Values of a wrong kind and unknown keys are left out of its configuration, which is only good for
-    /// looking at then.
+    /// Reads a file. Values of a wrong type and unknown keys are removed; what remains is only fit for further
+    /// checks.
     ///
     /// # Errors
-    /// [`ConfigError`]: not readable, not JSON, or wrong in a part that everything else depends on.
+    /// [`ConfigError`]: not readable, not JSON, or invalid in a part that everything else depends on.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let (text, origin) = read_file(path.as_ref())?;
         Self::parse(text, origin)
     }
 
     fn parse(text: String, origin: String) -> Result<Self, ConfigError> {
-        // Workers by the CPUs that this process may use.
+        // The number of workers depends on the CPUs that this process may use.
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self::settled(text, origin, |config| config.settle_workers(cpus))
     }
@@ -644,17 +645,17 @@ impl Candidate {
         })
     }
 
-    /// What the file spells, as far as it can be understood.
+    /// The configuration as far as it can be understood.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether something is wrong at `path`, below it or above it.
+    /// Whether a value at `path`, below it or above it is invalid.
     pub fn is_faulty_at(&self, path: &KeyPath) -> bool {
         self.faults.is_near(path)
     }
 
-    /// Whether something is wrong.
+    /// Whether anything is invalid.
     pub fn is_faulty(&self) -> bool {
         !self.faults.0.is_empty()
     }
@@ -663,10 +664,10 @@ impl Candidate {
         self.finish(Ok(())).map(|(config, ())| config)
     }
 
-    /// The configuration and what was made by it, if nothing is wrong.
+    /// Returns the configuration and the value made from it, if nothing is invalid.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`]: all that was wrong, and what `found` adds elsewhere.
+    /// [`ConfigError::Invalid`]: all faults, with those in `found` at other paths.
     pub fn finish<T>(mut self, found: Check<T>) -> Result<(Config, T), ConfigError> {
         match found {
             Ok(made) if !self.is_faulty() => return Ok((self.config, made)),
@@ -680,7 +681,7 @@ impl Candidate {
     }
 }
 
-/// What a text spells but for the members at these paths; `None` where that is no configuration.
+/// Parses a text without the members at these paths; `None` if the rest is not a configuration.
 fn without(text: &str, faults: &Faults) -> Option<Config> {
     let mut json: Value = serde_json::from_str(text).ok()?;
     for fault in &faults.0 {
@@ -689,7 +690,7 @@ fn without(text: &str, faults: &Faults) -> Option<Config> {
             Step::Key(key) => value.get_mut(key.as_ref()),
             Step::Index(index) => value.get_mut(index),
         });
-        // A list cannot do without one of its entries: those behind it would be in other places.
+        // Entries of a list are kept: removing one would move those behind it.
         if let (Some(Value::Object(members)), Step::Key(key)) = (member, last) {
             members.remove(key.as_ref());
         }

@@ -1,5 +1,5 @@
-//! The configuration of a host: another program that Vernier is loaded into, which has
-//! ports of its own and decides where packets go.
+//! The configuration of a host: another program that Vernier is loaded into, with its own ports and
+//! its own forwarding.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -18,13 +18,13 @@ use super::{
     Prometheus, Report, Rule, default_name,
 };
 
-/// Slots of the flows that are tracked at each transmit queue; a host may have many.
+/// Slots for tracked flows at each transmit queue; a host may have many queues.
 const FLOW_SLOTS: u32 = 16_384;
 
-/// Names of ports that may be given.
+/// Most entries of `port_names`.
 const PORT_NAMES_MAX: usize = 1_024;
 
-/// What can be configured in a host: every key but `port_names` is one of [`Config`]'s, and all may be left out.
+/// The settings of a host. Every key but `port_names` is one of [`Config`]'s, and all are optional.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostConfig {
@@ -38,29 +38,30 @@ pub struct HostConfig {
     /// ports are named as Open vSwitch calls them, or else as their device, or as the file of their socket.
     #[schemars(length(max = PORT_NAMES_MAX))]
     pub port_names: BTreeMap<String, String>,
-    /// Traffic classes, at most 8; what no rule names belongs to the last. None: all packets are of
-    /// one class, `all`.
+    /// Traffic classes, at most 8; packets that match no rule belong to the last. If empty, there
+    /// is one class, `all`.
     #[schemars(length(max = super::CLASSES_MAX))]
     pub classes: Vec<Class>,
-    /// Which packets belong to which class: the first rule that matches decides. At most 256; none
-    /// may name ingress ports.
+    /// Which packets belong to which class; the first matching rule decides. At most 256, without
+    /// ingress ports.
     #[schemars(length(max = 256))]
     pub rules: Vec<Rule>,
-    /// What is measured: no `segments`, no `rli`. Flows are tracked in 16,384 slots where `flows` is
-    /// left out; `null`: none are.
+    /// What is measured, without `segments` and `rli`. If `flows` is omitted, flows are tracked in
+    /// 16,384 slots; `null` tracks none.
     #[default(Measurement { flows: Some(flows()), ..Measurement::default() })]
     pub measurement: Measurement,
-    /// Most memory in MiB for all that is measured, 1 to 1,048,576. None: half of what the machine
-    /// has free at start.
+    /// Most memory in MiB for all that is measured, 1 to 1,048,576. If omitted, half of what the
+    /// machine has free at start.
     #[schemars(range(min = 1, max = 1_048_576))]
     pub memory_budget_mib: Option<u32>,
-    /// Where the answers are served.
+    /// The HTTP server.
     pub http: Http,
-    /// What is written for Prometheus.
+    /// Which metrics are written for Prometheus.
     pub prometheus: Prometheus,
-    /// Reports of every epoch to NATS JetStream, for a `vernier-station`; none: there are none.
+    /// Reports of every epoch to NATS JetStream, for a `vernier-station`. If omitted, none are
+    /// sent.
     pub report: Option<Report>,
-    /// Flows and segments to an IPFIX collector; none: there is no export.
+    /// Export of flows and segments to an IPFIX collector. If omitted, nothing is exported.
     pub ipfix: Option<Ipfix>,
 }
 
@@ -75,8 +76,8 @@ impl HostConfig {
     /// Reads and checks a host's configuration file.
     ///
     /// # Errors
-    /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range or without
-    /// meaning in a host.
+    /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range or not
+    /// supported in a host.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let (text, origin) = read_file(path.as_ref())?;
         Self::parse(&text, &origin)
@@ -85,7 +86,7 @@ impl HostConfig {
     /// Reads and checks a host's configuration; `file` names it in errors.
     ///
     /// # Errors
-    /// [`ConfigError`]: not JSON, an unknown key, a value out of range or without meaning in a host.
+    /// [`ConfigError`]: not JSON, an unknown key, a value out of range or not supported in a host.
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         let mut host: Self = parse_json(text, file)?;
         let json: Value = serde_json::from_str(text).unwrap_or_default();
@@ -95,7 +96,7 @@ impl HostConfig {
         if let Some((path, why)) = host.meaningless() {
             return Err(value_error(file, text, Invalid::said(path, why).into()));
         }
-        // What is checked is the same whatever ports there are, and however many.
+        // The checks are the same for any number of ports.
         let mut model = host.config(&[("port".to_owned(), true)]);
         model.settle_workers(1);
         validate(&model)
@@ -110,20 +111,21 @@ impl HostConfig {
         let each = self.port_names.iter().map(|(port, given)| {
             let path = path.key(port.clone());
             name(path.clone(), given)?;
-            unique(&mut names, given, path, "a name of its own")
+            unique(&mut names, given, path, "a unique name")
         });
         let each = all(each.collect::<Vec<_>>());
         let count = self.port_names.len();
         each.and_then(|()| count_within(path, count, 0..=PORT_NAMES_MAX, "names"))
     }
 
-    /// The first key that means nothing in a host, and why.
+    /// The first key that a host does not support, and why.
     fn meaningless(&self) -> Option<(KeyPath, &'static str)> {
         const PORTS: &str =
-            "a host's ports are not known beforehand; leave the key out, which means all of them";
+            "a host's ports are not known in advance; omit the key to measure all of them";
         const REFERENCES: &str = "a host's packets are stamped one by one; reference packets are \
-             not injected in a host; leave the key out";
-        const DEVICES: &str = "packets around a device are matched in the switch only, not in a host; leave the key out";
+             not injected in a host; omit the key";
+        const DEVICES: &str =
+            "packets around a device are matched in the switch only, not in a host; omit the key";
         let root = KeyPath::default();
         let measurement = root.key("measurement");
         if self.measurement.rli.is_some() {
@@ -139,8 +141,8 @@ impl HostConfig {
         Some((root.key("rules").index(rule).key("ingress"), PORTS))
     }
 
-    /// The whole configuration of a host with these ports, in their order: the name of each one's
-    /// device, and whether it is there.
+    /// Returns the whole configuration of a host with these ports, in order: each device's name,
+    /// and whether it is present.
     pub fn config(&self, ports: &[(String, bool)]) -> Config {
         let ports = ports.iter().map(|(name, is_present)| {
             let device = match is_present {

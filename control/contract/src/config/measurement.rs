@@ -21,36 +21,36 @@ use super::{CLASSES_MAX, Config, FlowRule, Forwarding, PORTS_MAX, number};
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Measurement {
-    /// Off: packets are forwarded, nothing is hashed, stamped or recorded.
+    /// If false, packets are forwarded, but nothing is hashed, stamped or recorded.
     #[default = true]
     pub enabled: bool,
     /// Length of an epoch, 10 to 60,000 ms.
     #[schemars(range(min = 10, max = 60_000))]
     #[default = 1_000]
     pub interval_ms: u32,
-    /// How long an epoch waits for packets still queued after its end, under half of
-    /// `interval_ms`; by default 100 ms or two fifths of the interval, whichever is less.
+    /// How long an epoch waits for packets still queued at its end, under half of `interval_ms`.
+    /// Default: 100 ms or two fifths of the interval, whichever is less.
     pub grace_ms: Option<u32>,
-    /// Seed of the packet and flow hashes, as 32 hexadecimal digits; random at every start when
-    /// absent.
+    /// Seed of the packet and flow hashes, as 32 hexadecimal digits. If omitted, random at every
+    /// start.
     #[schemars(regex(pattern = "^[0-9A-Fa-f]{32}$"))]
     pub hash_seed: Option<String>,
     /// How often the clock is read.
     pub stamps: Stamps,
-    /// The segments that are measured, each in every class; none: all that packets can take.
+    /// The measured segments, each in every class. If omitted, all that packets can take.
     #[schemars(length(min = 1))]
     pub segments: Option<Vec<SegmentPorts>>,
-    /// Devices of others around which packets leave this switch and come back to it, at most 16; none by default.
+    /// Other devices around which packets leave this switch and come back to it, at most 16. Default: none.
     #[schemars(length(max = 16))]
     pub around: Vec<Around>,
-    /// The estimator at both ends of every segment; `null`: none.
+    /// The estimator at both ends of every segment; `null` disables it.
     #[default(Some(Lda::default()))]
     pub lda: Option<Lda>,
-    /// The sketch of per-flow delays at every egress port; none by default.
+    /// The sketch of per-flow delays at every egress port. Default: none.
     pub lds: Option<Lds>,
-    /// Reference packets inside the switch; none by default.
+    /// Reference packets inside the switch. Default: none.
     pub rli: Option<Rli>,
-    /// Flows with counters of their own; none by default.
+    /// Flows with counters of their own. Default: none.
     pub flows: Option<Flows>,
 }
 
@@ -58,10 +58,10 @@ pub struct Measurement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stamps {
-    /// Once for every burst received and every burst sent: packets of a burst share their times.
+    /// Once for every burst received and every burst sent; all packets of a burst share the time.
     #[default]
     Burst,
-    /// Once for every packet at both ends.
+    /// Once for every packet, at both ends.
     Packet,
 }
 
@@ -69,29 +69,31 @@ pub enum Stamps {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentPorts {
-    /// Where its packets come in.
+    /// The port where its packets arrive.
     pub from: String,
-    /// Where they leave.
+    /// The port where they leave.
     pub to: String,
 }
 
-/// Somebody else's device (a firewall, a router, a cable) with ports of this switch on its sides: what leaves by one of
-/// them is awaited at the others.
+/// Another device (a firewall, a router, a cable) between ports of this switch: a packet that leaves by one
+/// of the ports is expected at the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Around {
-    /// Its name, like a port's and no port's; its segments lead from `name:port` to `name:port`.
+    /// Its name, with the characters of a port's name and different from all of them; its segments
+    /// lead from `name:port` to `name:port`.
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
-    /// The ports of this switch that lead to it, 2 to 16; a port leads to one device only, and has no `wire`.
+    /// The ports of this switch that lead to it, 2 to 16. A port leads to one device only, and has no `wire`.
     #[schemars(length(min = 2, max = DEVICE_PORTS_MAX))]
     pub ports: Vec<String>,
-    /// How long a packet is awaited, 1 to 10,000 ms, default 1,000; then it is lost.
+    /// How long a packet may take, 1 to 10,000 ms, default 1,000; after that it counts as lost.
     #[serde(default = "number::<u32, 1_000>")]
     #[schemars(range(min = 1, max = 10_000))]
     pub timeout_ms: u32,
-    /// Packets that are inside the device at a time, lost ones until their time is over, 64 to 67,108,864, default 262,144:
-    /// 8 bytes each. When the table is full, the oldest are evicted, counted neither as measured nor as lost.
+    /// Packets inside the device at a time, including lost ones until they time out, 64 to 67,108,864,
+    /// default 262,144; 8 bytes each. When the table is full, the oldest are evicted, counted neither as
+    /// measured nor as lost.
     #[serde(default = "number::<u32, 262_144>")]
     #[schemars(range(min = 64, max = 67_108_864))]
     pub packets: u32,
@@ -101,7 +103,7 @@ pub struct Around {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lda {
-    /// One bank for each loss rate to be prepared for, 1 to 16.
+    /// One bank for each loss rate to prepare for, 1 to 16.
     #[schemars(length(min = 1, max = 16))]
     #[default(vec![LdaBank { rows: 1_024, probability: 1.0 }])]
     pub banks: Vec<LdaBank>,
@@ -114,8 +116,8 @@ pub struct LdaBank {
     /// Rows, 1 to 65,536.
     #[schemars(range(min = 1, max = 65_536))]
     pub rows: u32,
-    /// Share of packets sampled into this bank, over 0 to 1. Samples are disjoint: probabilities
-    /// of all banks add up to 1 at most.
+    /// Share of packets sampled into this bank, over 0 to 1. Samples are disjoint, so the
+    /// probabilities of all banks add up to at most 1.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub probability: f64,
 }
@@ -124,23 +126,24 @@ pub struct LdaBank {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lds {
-    /// Cells of all rows together, 16 to 16,777,216, default 70,000: about one for every two flows
-    /// that are active in an epoch.
+    /// Cells of all rows together, 16 to 16,777,216, default 70,000. About one cell for every two
+    /// flows active in an epoch is enough.
     #[schemars(range(min = 16, max = 16_777_216))]
     #[default = 70_000]
     pub cells: u32,
-    /// Share of packets that each row samples, 1 to 4 rows; over 0 to 1 each. Default 3 rows that
-    /// take all.
+    /// Share of packets that each row samples, over 0 to 1 each; 1 to 4 rows. Default: 3 rows that
+    /// sample all.
     #[schemars(length(min = 1, max = 4))]
     #[schemars(extend("items" = { "type": "number", "exclusiveMinimum": 0, "maximum": 1 }))]
     #[default(vec![1.0; 3])]
     pub rows: Vec<f64>,
-    /// Cells of a flow in each row (k), 1 to 1,024, default 1: more survive losses.
+    /// Cells of a flow in each row (k), 1 to 1,024, default 1; a greater number survives more
+    /// losses.
     #[schemars(range(min = 1, max = 1_024))]
     #[default = 1]
     pub virtual_cells: u32,
-    /// Estimates for the flows that are tracked, jointly from all cells; `null`: none, only flows
-    /// that a client asks about.
+    /// Joint estimates of all tracked flows from all cells; `null` estimates only flows that a
+    /// client asks for.
     #[default(Some(Decode::default()))]
     pub decode: Option<Decode>,
 }
@@ -149,13 +152,12 @@ pub struct Lds {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Decode {
-    /// Components of the prior (K), 1 to 3, default 1; more where flows take ways of different
-    /// delay.
+    /// Components of the prior (K), 1 to 3, default 1; more if flows take paths of different delay.
     #[schemars(range(min = 1, max = 3))]
     #[default = 1]
     pub components: u8,
-    /// Where decoding an epoch takes longer than four fifths of an epoch, the sum of the last epochs is
-    /// decoded instead, each so many seconds; 1 to 3,600, default 10.
+    /// If decoding an epoch takes longer than four fifths of an epoch, the sum of the last epochs is
+    /// decoded instead, once in this many seconds; 1 to 3,600, default 10.
     #[schemars(range(min = 1, max = 3_600))]
     #[default = 10]
     pub interval_s: u32,
@@ -165,7 +167,8 @@ pub struct Decode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rli {
-    /// When references are injected into each stream: the packets of a segment that one worker sends.
+    /// When references are injected into each stream, which is the packets that one worker sends on a
+    /// segment.
     pub policy: RliPolicy,
     /// How delays between references are estimated.
     #[serde(default)]
@@ -188,7 +191,7 @@ pub enum RliPolicy {
         #[schemars(range(min = 1, max = 10_000_000))]
         interval_us: u32,
     },
-    /// Whichever of both comes first.
+    /// At the earlier of the two.
     Either {
         /// n.
         #[schemars(range(min = 1, max = 1_000_000))]
@@ -206,14 +209,14 @@ pub enum RliPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RliMethod {
-    /// RLI-AS where the egress point sees the whole port and stamps are per packet, else RLI-S.
+    /// RLI-AS if the egress point sees the whole port and stamps are per packet, else RLI-S.
     #[default]
     Auto,
     /// RLI-L: the left reference's delay.
     Left,
     /// RLI: linear between references.
     Linear,
-    /// RLI-S: linear, and true to the sums that references carry.
+    /// RLI-S: linear, scaled to the sums that references carry.
     Sums,
     /// RLI-AS: the wait curve, anchored at busy periods.
     AnchoredSums,
@@ -224,13 +227,13 @@ pub enum RliMethod {
 #[serde(default, deny_unknown_fields)]
 pub struct Flows {
     /// Flows that each worker can track at a time, 16 to 16,777,216, default 65,536; packets of
-    /// more are counted together.
+    /// further flows are counted together.
     #[schemars(range(min = 16, max = 16_777_216))]
     #[default = 65_536]
     pub slots: u32,
-    /// Which flows.
+    /// Which flows get counters.
     pub select: FlowSelection,
-    /// Seconds without a packet after which a flow gives its slot back, 1 to 86,400, default 30.
+    /// Seconds without a packet after which a flow returns its slot, 1 to 86,400, default 30.
     #[schemars(range(min = 1, max = 86_400))]
     #[default = 30]
     pub idle_s: u32,
@@ -240,19 +243,19 @@ pub struct Flows {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowSelection {
-    /// Every flow, as long as there are slots.
+    /// Every flow, as long as slots are free.
     #[default]
     All,
-    /// A share of flows by hash, 0 to 1: the same ones at every point.
+    /// A share of flows by hash, 0 to 1, the same flows at every point.
     Sampled(#[schemars(range(min = 0, max = 1))] f64),
-    /// Those that one of at most 256 rules names.
+    /// Flows that match one of at most 256 rules.
     Rules(#[schemars(length(min = 1, max = 256))] Vec<FlowRule>),
-    /// The flows with most packets, as far as there are slots: small ones make room.
+    /// The flows with the most packets; smaller ones are evicted when slots run out.
     Top,
 }
 
 impl FlowSelection {
-    /// A sampled share selects the flows whose upper half of the hash is under this.
+    /// A sampled share selects flows whose hash has an upper half below this.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -267,7 +270,7 @@ impl FlowSelection {
 }
 
 impl Lda {
-    /// Its banks, laid out.
+    /// The layout of its banks.
     ///
     /// # Errors
     /// [`InvalidArgument`] for sizes out of range.
@@ -281,7 +284,7 @@ impl Lda {
 }
 
 impl Measurement {
-    /// The synopses of each segment.
+    /// The layout of the synopses of each segment.
     ///
     /// # Errors
     /// [`LayoutError`] for sizes out of range.
@@ -304,7 +307,7 @@ impl Measurement {
         (u64::from(seconds) * 1_000).div_ceil(u64::from(self.interval_ms.max(1)))
     }
 
-    /// How long an epoch waits for packets still queued after its end.
+    /// How long an epoch waits for packets still queued at its end.
     pub fn grace(&self) -> Duration {
         let usual_ms = 100.min(self.interval_ms * 2 / 5);
         Duration::from_millis(self.grace_ms.unwrap_or(usual_ms).into())
@@ -317,7 +320,7 @@ impl Measurement {
     }
 }
 
-// A segment's number has 16 bits, and the last is "none".
+// A segment's number has 16 bits, and the last one means "none".
 const _: () = assert!(PORTS_MAX * (PORTS_MAX + DEVICE_PORTS_MAX) * CLASSES_MAX < u16::MAX as usize);
 
 pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
@@ -336,7 +339,7 @@ pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     };
     let seed = measurement.hash_seed.as_deref().map(|seed| {
         let holds = seed.len() == 32 && seed.chars().all(|c| c.is_ascii_hexdigit());
-        // It is a secret: it is counted, not quoted.
+        // The seed is a secret, so its characters are counted, not quoted.
         let got = format!("{} characters, or others", seed.chars().count());
         ensure(holds, path.key("hash_seed"), "32 hexadecimal digits", got)
     });
@@ -356,9 +359,9 @@ pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     all(checks.into_iter().flatten())
 }
 
-/// Pairs that packets can take.
+/// Checks that packets can take these segments.
 fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check {
-    let expected = "one segment at least, or no such key for all";
+    let expected = "at least one segment (or omit the key for all)";
     ensure(!segments.is_empty(), path.clone(), expected, "none")?;
     let names = port_names(config);
     let mut seen = HashSet::new();
@@ -366,7 +369,7 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
         known(path.key("from"), from, "port", &names)?;
         known(path.key("to"), to, "port", &names)?;
         let (exists, expected) = match &config.forwarding {
-            Forwarding::Bridge { .. } => (from != to, format!("another port than {from}")),
+            Forwarding::Bridge { .. } => (from != to, format!("a port other than {from}")),
             Forwarding::Patch { pairs, .. } => {
                 let ends = |(a, b): &(String, String)| (a == from && b == to, a == to && b == from);
                 let is_patched = pairs.iter().map(ends).any(|(there, back)| there || back);
@@ -379,7 +382,7 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
     })
 }
 
-/// Devices that packets come back from.
+/// Checks the devices that packets come back from.
 fn around(path: &KeyPath, config: &Config) -> Check {
     let names = port_names(config);
     let (mut devices, mut taken) = (HashSet::new(), HashSet::new());
@@ -387,7 +390,7 @@ fn around(path: &KeyPath, config: &Config) -> Check {
         let (key, device) = (path.key("name"), around.name.as_str());
         let (is_free, got) = (!names.contains(&device), format!("{device:?}"));
         ensure(is_free, key.clone(), "a name that no port has", got)?;
-        unique(&mut devices, device, key, "a name of its own")?;
+        unique(&mut devices, device, key, "a unique name")?;
         for (index, port) in around.ports.iter().enumerate() {
             let path = path.key("ports").index(index);
             known(path.clone(), port, "port", &names)?;
@@ -416,7 +419,7 @@ fn lds(path: &KeyPath, lds: &Lds) -> Check {
     laid_out(path.clone(), lds.layout(), "rows that can be laid out").map(drop)
 }
 
-/// A row of a sketch has the cells that a flow has in it.
+/// Checks that a row of a sketch has as many cells as a flow has in it.
 pub(super) fn row_holds(path: &KeyPath, virtual_cells: u32, cells: u32, rows: usize) -> Check {
     let row = cells as usize / rows;
     let expected = format!("no more than a row has ({row} cells)");
@@ -438,12 +441,12 @@ fn rli(path: &KeyPath, rli: &Rli, config: &Config) -> Check {
     Ok(())
 }
 
-/// Every port by which measured packets leave says how fast it sends.
+/// Checks that every port by which measured packets leave has a capacity.
 fn capacities(path: KeyPath, what: &str, config: &Config) -> Check {
     let ports = config.resolve().sketch_ports;
     let mut ports = ports.into_iter().filter_map(|port| config.ports.get(port));
     let without = ports.find(|port| port.egress.capacity_bps.is_none());
     let name = without.map_or("", |port| &port.name);
-    let expected = format!("`egress.capacity_bps` on every egress port, which {what} goes by");
+    let expected = format!("`egress.capacity_bps` on every egress port, which {what} needs");
     ensure(without.is_none(), path, expected, format!("none on {name}"))
 }

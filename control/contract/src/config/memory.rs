@@ -1,4 +1,4 @@
-//! Memory of a configuration by purpose, and how many packet buffers it may hold at once.
+//! Memory of a configuration by purpose, and how many packet buffers may be in use at once.
 
 use measure::cell::CellPair;
 use measure::digest::DigestTable;
@@ -20,52 +20,53 @@ use crate::limits::{
 };
 use crate::wire::handover;
 
-/// Shards that the control core adds up in: those of the two epochs that may be incomplete. They
-/// hold no flow slots.
+/// Shards in which the control core adds up: one for each of the two epochs that may be incomplete. They
+/// have no flow slots.
 pub const SUMS: usize = 2;
 
 /// A slot of an egress queue or of a ring between workers: a packet's pointer and its tag.
 const SLOT_BYTES: usize = 40;
 
-/// A slot of a worker's flow table: its share of the index, its entry in the list of free slots,
-/// whether it is away.
+/// Bytes for each slot of a worker's flow table: its share of the index, its entry in the list of free
+/// slots, and whether it is away.
 const FLOW_TABLE_BYTES: usize = 64 / FlowIndex::FLOWS_PER_BUCKET + 4 + 1;
 
-/// Stations of a bucket of 64 bytes in a worker's replica of the filtering database, half full.
+/// Stations in a bucket of 64 bytes of a worker's replica of the filtering database, when half full.
 const STATIONS_PER_BUCKET: usize = 2;
 
-/// Epochs whose cells the control core keeps: that which was published, the next, and a sum.
+/// Epochs whose cells the control core keeps: the published one, the next, and a sum.
 const EPOCHS_OF_CELLS: usize = 3;
 
-/// What counts how often something is shared.
+/// Reference counts of a shared value.
 const SHARED_BYTES: usize = 2 * size_of::<usize>();
 
-/// A flow while it is decoded: what is asked, beliefs and estimates; about.
+/// Bytes of a flow while it is decoded: queries, messages and estimates; approximate.
 const DECODED_FLOW_BYTES: usize = 640;
 
-/// Each cell of a flow while it is decoded; about.
+/// Bytes for each cell of a flow while it is decoded; approximate.
 const DECODED_EDGE_BYTES: usize = 64;
 
-/// Epochs of a wire that wait for the other end's half, or for being asked for once more.
+/// Epochs of a wire that wait for the other end's half, or for a second request.
 const WIRE_EPOCHS: usize = 2;
 
-/// A packet buffer: `rte_mbuf` and its pool's header (192), headroom (128), data (2,048); about.
+/// Bytes of a packet buffer: `rte_mbuf` and its pool's header (192), headroom (128), data (2,048);
+/// approximate.
 const MBUF_BYTES: usize = 192 + 128 + 2_048;
 
-/// A page without hugepages, which DPDK gives to one buffer alone: none lies across two.
+/// A page without hugepages, which DPDK gives to a single buffer because no buffer may cross pages.
 const PAGE_BYTES: usize = 4_096;
 
-/// Descriptors of a queue of a device, where it has them.
+/// Descriptors of a device's queue, if the device has descriptors.
 pub const DESCRIPTORS: u16 = 1_024;
 
-/// Buffers that a worker's cache keeps of the pool.
+/// Buffers in a worker's cache of the pool.
 pub const POOL_CACHE: u32 = 512;
 
-/// Drivers that copy each packet at once (their `tx_pkt_burst` frees it), and receive by allocating.
+/// Drivers that copy each packet at once (their `tx_pkt_burst` frees it), and allocate on receive.
 const COPYING: [&str; 3] = ["net_af_packet", "net_null", "net_pcap"];
 
-/// Further buffers that a worker holds: its cache before it is emptied (half as much again,
-/// `rte_mempool.h`), and eight bursts of 64 on their way through it.
+/// Further buffers held by a worker: its cache until it is flushed (half as much again, `rte_mempool.h`),
+/// and eight bursts of 64 in processing.
 const WORKER_PACKETS: usize = POOL_CACHE as usize * 3 / 2 + 8 * 64;
 
 /// Memory for one purpose.
@@ -78,25 +79,25 @@ pub struct Item {
     pub bytes: usize,
     /// Copies.
     pub copies: usize,
-    /// What a copy has: `16 streams`.
+    /// Contents of a copy: `16 streams`.
     pub of: String,
 }
 
 impl Item {
-    /// All copies.
+    /// Bytes of all copies.
     pub fn total_bytes(&self) -> usize {
         self.bytes.saturating_mul(self.copies)
     }
 }
 
-/// Memory that a configuration needs in addition to packets, by purpose; nothing for features that are off.
+/// Memory that a configuration needs in addition to packets, by purpose; nothing for disabled features.
 ///
-/// While a change is taken up, what it replaces is there as well for an epoch or two.
+/// During a change the replaced parts are allocated as well, for an epoch or two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory(Vec<Item>);
 
 impl Memory {
-    /// Of a configuration that was checked.
+    /// The memory of a checked configuration.
     pub fn of(config: &Config) -> Self {
         let mut items = Vec::new();
         let layout = layout(config);
@@ -114,31 +115,31 @@ impl Memory {
         Self(items)
     }
 
-    /// Item by item.
+    /// All items.
     pub fn items(&self) -> &[Item] {
         &self.0
     }
 
-    /// All of it.
+    /// The sum of all items.
     pub fn total_bytes(&self) -> usize {
         self.0.iter().map(Item::total_bytes).sum()
     }
 
-    /// All of it in MiB, rounded up, as `memory_budget_mib` counts.
+    /// The sum in MiB, rounded up, as `memory_budget_mib` counts.
     pub fn total_mib(&self) -> usize {
         self.total_bytes().div_ceil(1 << 20)
     }
 
-    /// What takes most.
+    /// The largest item.
     pub fn largest(&self) -> Option<&Item> {
         self.0.iter().max_by_key(|item| item.total_bytes())
     }
 }
 
-/// Refuses a configuration that needs more memory than it names, or than `unnamed_mib` where it names none.
+/// Rejects a configuration that needs more memory than its budget, or than `unnamed_mib` if it has none.
 ///
 /// # Errors
-/// What it needs, and what most of it is for.
+/// The memory needed, and its largest item.
 pub fn keep_budget(config: &Config, unnamed_mib: Option<usize>) -> Check {
     let named = config.memory_budget_mib.map(|mib| mib as usize);
     let Some(budget_mib) = named.or(unnamed_mib) else {
@@ -149,14 +150,14 @@ pub fn keep_budget(config: &Config, unnamed_mib: Option<usize>) -> Check {
     let largest = memory.largest().map_or("", |item| item.purpose);
     let (expected, got) = match named {
         Some(budget_mib) => (
-            format!("{needed} at least (most goes to: {largest})"),
+            format!("at least {needed} (mostly {largest})"),
             budget_mib.to_string(),
         ),
         None => (
             format!(
-                "a budget, or a configuration that needs {budget_mib} MiB at most for all but packets, half of what was free"
+                "a budget, or a configuration that needs at most {budget_mib} MiB for everything but packets, half of the free memory"
             ),
-            format!("none, and one that needs {needed} MiB, most of it for {largest}"),
+            format!("none, and one that needs {needed} MiB, mostly {largest}"),
         ),
     };
     let path = KeyPath::default().key("memory_budget_mib");
@@ -172,7 +173,7 @@ fn item(purpose: &'static str, bytes: usize, copies: usize, of: impl Into<String
     }
 }
 
-/// Memory of the packet buffers and of the ring that those lie in which are free; DPDK has it.
+/// Memory of the packet buffers and of the ring of free buffers, both allocated by DPDK.
 pub fn packet_bytes(config: &Config) -> usize {
     let mbufs = config.dpdk.mbufs as usize;
     let each = if config.dpdk.hugepages {
@@ -187,7 +188,7 @@ fn layout(config: &Config) -> ShardLayout {
     // Sizes do not depend on the rate.
     let rate = TickRate::from_hz(1_000_000_000);
     let layout = config.shard_layout(rate);
-    // What cannot be laid out takes nothing: it is refused before.
+    // An invalid layout takes nothing, and was rejected before.
     layout.unwrap_or_else(|_| ShardLayout::new(rate, 0))
 }
 
@@ -219,7 +220,7 @@ fn flows(config: &Config, slots: usize, items: &mut Vec<Item>) {
     items.extend(purposes.map(|(purpose, bytes)| item(purpose, bytes * slots, workers, &of)));
 }
 
-/// Estimates of a flow: the one to use and those by each method, in the list in use and in the next.
+/// Bytes of a flow's estimates: the best one and one for each method, in the current list and in the next.
 fn estimates_bytes(config: &Config) -> usize {
     let measurement = &config.measurement;
     let decode = measurement.lds.as_ref().and_then(|lds| lds.decode.as_ref());
@@ -232,7 +233,7 @@ fn estimates_bytes(config: &Config) -> usize {
     2 * (estimates * ESTIMATE_BYTES + SHARED_BYTES)
 }
 
-/// What the control core remembers and decodes with.
+/// Memory that the control core keeps for histories and decoding.
 fn histories(config: &Config, layout: &ShardLayout, items: &mut Vec<Item>) {
     let tracks = layout.flow_slots > 0;
     let top_flows = usize::from(tracks) * config.prometheus.top_flows as usize;
@@ -282,7 +283,7 @@ fn database(config: &Config, items: &mut Vec<Item>) {
     ]);
 }
 
-/// What clients have asked for and not taken yet.
+/// HTTP answers that clients have requested and not read yet.
 fn answers(config: &Config, segments: usize, items: &mut Vec<Item>) {
     let copies = usize::from(config.http.listen.is_some());
     let of = format!("{segments} segments");
@@ -294,7 +295,7 @@ fn answers(config: &Config, segments: usize, items: &mut Vec<Item>) {
     ));
 }
 
-/// Packets that are inside devices of others.
+/// Packets inside other devices.
 fn devices(config: &Config, items: &mut Vec<Item>) {
     let devices = config.measurement.around.iter();
     let devices = devices.filter(|_| config.measurement.enabled);
@@ -305,7 +306,7 @@ fn devices(config: &Config, items: &mut Vec<Item>) {
     }));
 }
 
-/// Shards, frames and references of segments on the wire, each purpose over all ports.
+/// Shards, frames and references of segments on the wire, by purpose over all ports.
 fn wires(config: &Config, items: &mut Vec<Item>) {
     let layouts = config
         .wires()
@@ -337,7 +338,7 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
             + largest * size_of::<FlowDistribution>()
     };
     let seen = |layout: &WireLayout| {
-        // A hash table is filled to 7 of 8, and has a byte of its own for each entry.
+        // A hash table is filled to 7/8, and has an additional byte for each entry.
         let flows = (layout.flows + layout.named_flows()) as usize;
         let entries = (flows * 8 / 7).next_power_of_two();
         entries * (WIRE_SEEN_ENTRY_BYTES + 1)
@@ -351,14 +352,14 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
     let all = |of_one: &dyn Fn(&WireLayout) -> usize| layouts.iter().map(of_one).sum();
     let each = [
         ("wires: shards", all(&shard), 2 * handover::SHARDS_PER_END),
-        // The halves that come from the other end, and those that are sent.
+        // Halves from the other end, and halves to send.
         ("wires: halves under way", all(&shard), 2 * WIRE_EPOCHS),
         (
             "wires: flows of an epoch",
             all(&flows),
             handover::SHARDS_PER_END,
         ),
-        // Being decoded, shown, and still read by who asked for a flow.
+        // Flows being decoded, shown, and still in use by a request.
         ("wires: what flows are decoded from", all(&decoded), 3),
         ("wires: flows seen lately, at most", all(&seen), 1),
         ("wires: control frames", frames * layouts.len(), 1),
@@ -377,22 +378,21 @@ fn queues(config: &Config, items: &mut Vec<Item>) {
     ]);
 }
 
-/// Packet buffers by what may hold them. When all are held at once there must be some left, or no port receives any
-/// more.
+/// Packet buffers by place. The pool needs more than all places can hold, or no port could receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// In descriptors of devices.
     pub descriptors: usize,
-    /// In queues before ports.
+    /// In egress queues.
     pub queues: usize,
-    /// In rings from workers to the owners of ports.
+    /// In rings from workers to port owners.
     pub rings: usize,
     /// In workers and their caches.
     pub workers: usize,
 }
 
 impl Held {
-    /// By a configuration whose workers are known.
+    /// For a configuration whose workers are known.
     pub fn of(config: &Config) -> Self {
         let workers = config.workers.len();
         let mut held = Self {
@@ -415,13 +415,13 @@ impl Held {
         held
     }
 
-    /// All of them.
+    /// The sum.
     pub fn total(&self) -> usize {
         self.descriptors + self.queues + self.rings + self.workers
     }
 }
 
-/// Whether the device keeps packet buffers: sources and sinks of ours do not, nor do drivers that copy.
+/// Whether the device holds packet buffers: our own sources and sinks do not, nor do drivers that copy.
 fn has_descriptors(device: &Device) -> bool {
     match device {
         Device::Dpdk(device) => !COPYING.iter().any(|driver| device.starts_with(driver)),
@@ -429,9 +429,9 @@ fn has_descriptors(device: &Device) -> bool {
     }
 }
 
-/// Slots of the queues before a port, for one worker that sends by it.
+/// Slots of a port's egress queues, for each worker that sends to it.
 fn slots(port: &Port) -> usize {
-    // References in the switch have an eighth of a queue to themselves.
+    // References in the switch have an additional eighth of a queue.
     let slots = |packets: u32| packets as usize + (packets as usize / 8).max(1);
     match port.egress.queues.as_slice() {
         [] => slots(port.egress.queue_packets),

@@ -24,32 +24,33 @@ pub struct Port {
     #[serde(default = "number::<u16, MTU>")]
     #[schemars(range(min = 68, max = 9_000))]
     pub mtu: u16,
-    /// Receive queues over which the device spreads flows (RSS), 1 to 64. None: as many as there
-    /// are workers, or as the workers name, as far as the device has them. Sources of ours and
-    /// `sink` have one.
+    /// Receive queues over which the device spreads flows (RSS), 1 to 64. If omitted, one for each
+    /// worker, or those that the workers name, up to what the device has. `sink`, `replay` and
+    /// `generate` have one.
     #[serde(default)]
     #[schemars(range(min = 1, max = 64))]
     pub rx_queues: Option<u16>,
-    /// Its VLANs, where the switch bridges; none: every frame passes as it is, and all such ports
-    /// are one LAN.
+    /// VLANs of the port, in mode `bridge` only. If omitted, every frame passes unchanged, and all
+    /// such ports form one LAN.
     #[serde(default)]
     pub vlan: Option<Vlan>,
-    /// Most stations that the bridge learns behind this port, 1 to 1,048,576; frames to others are flooded. None: as
-    /// many as it has room for, which it shares out fairly: once full, it forgets those of the port that has most.
+    /// Most MAC addresses that the bridge learns at this port, 1 to 1,048,576; frames to further ones are
+    /// flooded. If omitted, ports share the table fairly: once it is full, an address of the port with the
+    /// most is evicted.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub max_stations: Option<u32>,
     /// Its egress side.
     #[serde(default)]
     pub egress: Egress,
-    /// The segment on the wire between this port and one of another switch; none: nothing is measured
-    /// beyond the port.
+    /// The segment on the wire between this port and a port of another switch. If omitted, nothing is
+    /// measured beyond the port.
     #[serde(default)]
     pub wire: Option<Wire>,
 }
 
 impl Port {
-    /// A port whose device belongs to a host, or is gone: all that can be configured is left out.
+    /// A port of a host program, or one that is gone: every setting at its default.
     pub(super) fn bare(name: String, device: Device) -> Self {
         Self {
             name,
@@ -63,7 +64,7 @@ impl Port {
         }
     }
 
-    /// Whether the port is there: not one that was taken away.
+    /// Whether the port is present, not removed.
     pub fn is_present(&self) -> bool {
         self.device != Device::Absent
     }
@@ -82,20 +83,21 @@ impl Config {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Vlan {
-    /// Frames have no tag on this port; all are of one VLAN. Tagged frames (but priority tags) are
-    /// dropped, and so are frames to it that have a second tag behind the one that they would lose.
+    /// Frames on this port are untagged and belong to one VLAN. Tagged frames (except priority
+    /// tags) are dropped; so are frames to the port that would lose their tag and have a second one
+    /// behind it.
     Access {
         /// The VLAN, 1 to 4094.
         #[schemars(range(min = 1, max = 4_094))]
         vlan: u16,
     },
-    /// Frames have tags on this port.
+    /// Frames on this port are tagged.
     Trunk {
         /// VLANs that may pass.
         #[serde(default)]
         vlans: VlanIds,
-        /// The VLAN of frames without a tag, 1 to 4094, sent without a tag too, unless another tag
-        /// would then come first; none: they are dropped.
+        /// The VLAN of untagged frames, 1 to 4094. Its frames leave untagged, unless that would
+        /// bring another tag to the front. If omitted, untagged frames are dropped.
         #[serde(default)]
         #[schemars(range(min = 1, max = 4_094))]
         native: Option<u16>,
@@ -117,31 +119,32 @@ pub enum VlanIds {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Egress {
-    /// Bit rate at which the port sends, counting preamble, frame check sequence and gap
-    /// (24 bytes a frame), 1,000 to 1,000,000,000,000; none: as fast as the device takes packets.
+    /// Bit rate at which the port sends, counting preamble, frame check sequence and gap (24 bytes
+    /// a frame), 1,000 to 1,000,000,000,000. If omitted, as fast as the device takes packets.
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub capacity_bps: Option<u64>,
-    /// What may leave at once after an idle time, in bytes on the wire, 0 to 16,777,216, where there
-    /// is a capacity; by default 0: a link saves nothing up.
+    /// Bytes on the wire that may leave at once after an idle time, 0 to 16,777,216; needs
+    /// `capacity_bps`. Default 0, as on a link.
     #[schemars(range(max = 16_777_216))]
     pub burst_bytes: u32,
-    /// Most packets that wait in the one queue of a port without `queues`, 1 to 65536.
+    /// Most packets queued at a port without `queues`, 1 to 65536.
     #[schemars(range(min = 1, max = 65_536))]
     #[default(QUEUE_PACKETS)]
     pub queue_packets: u32,
-    /// Most bytes that wait there: a frame of the MTU (`mtu` and 22) to 1,073,741,824; none: as many
-    /// as `queue_packets` frames of the MTU have.
+    /// Most bytes queued there: a frame of the MTU (`mtu` and 22) to 1,073,741,824. If omitted, the
+    /// size of `queue_packets` frames of the MTU.
     #[schemars(range(max = 1_073_741_824))]
     pub queue_bytes: Option<u32>,
-    /// Longest stay in microseconds, 1 to 60,000,000; packets that wait longer are dropped. None: no limit.
+    /// Longest stay in microseconds, 1 to 60,000,000; packets that wait longer are dropped. If omitted, no
+    /// limit.
     #[schemars(range(min = 1, max = 60_000_000))]
     pub max_residency_us: Option<u32>,
-    /// Class queues, at most 8, together holding every class once, instead of the one of
-    /// `queue_packets` and `queue_bytes`. Empty: that one for all.
+    /// Queues by class, at most 8, together holding every class once, in place of `queue_packets`
+    /// and `queue_bytes`. If empty, all classes share one queue.
     #[schemars(length(max = CLASSES_MAX))]
     pub queues: Vec<Queue>,
-    /// The worker (index) that transmits for all: needed where more than one worker sends and the
-    /// port has a capacity or queues; by default the worker that serves its first receive queue.
+    /// The worker (index) that transmits for all workers; needed if several send and the port has a
+    /// capacity or queues. Default: the worker that serves the port's first receive queue.
     pub owner: Option<usize>,
 }
 
@@ -155,16 +158,16 @@ pub struct Queue {
     /// How the scheduler serves it.
     #[serde(default)]
     pub service: QueueService,
-    /// Most packets that wait, 1 to 65536.
+    /// Most packets in the queue, 1 to 65536.
     #[serde(default = "number::<u32, QUEUE_PACKETS>")]
     #[schemars(range(min = 1, max = 65_536))]
     pub packets: u32,
-    /// Most bytes that wait: a frame of the MTU (`mtu` and 22) to 1,073,741,824; none: `packets`
-    /// frames of the MTU.
+    /// Most bytes in the queue: a frame of the MTU (`mtu` and 22) to 1,073,741,824. If omitted, the
+    /// size of `packets` frames of the MTU.
     #[serde(default)]
     #[schemars(range(max = 1_073_741_824))]
     pub bytes: Option<u32>,
-    /// Random early detection; none: tail drop alone.
+    /// Random early detection. If omitted, tail drop alone.
     #[serde(default)]
     pub red: Option<Red>,
 }
@@ -173,7 +176,7 @@ pub struct Queue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueService {
-    /// Before all that follow in the list and all weighted queues.
+    /// Before every later queue in the list and all weighted queues.
     Strict,
     /// Deficit round robin (Shreedhar and Varghese 1995): this many times 1,522 bytes a round, 1 to
     /// 1,000.
@@ -189,16 +192,17 @@ pub enum QueueService {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Red {
-    /// Average length in packets from which on packets are dropped, 0 and up, under `max_packets`.
+    /// Average queue length in packets above which packets are dropped early, 0 and up, under
+    /// `max_packets`.
     pub min_packets: u32,
-    /// Average length from which on all are, at most the queue's packets.
+    /// Average queue length from which every packet is dropped, at most the queue's `packets`.
     #[schemars(range(min = 1, max = 65_536))]
     pub max_packets: u32,
-    /// The paper's `max_p`, over 0 to 1. By its spacing of drops 2p / (1 + p) of all packets are
-    /// dropped just below `max_packets`.
+    /// The paper's `max_p`, over 0 to 1. Because drops are spaced evenly, 2p / (1 + p) of all
+    /// packets are dropped just below `max_packets`.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub probability: f64,
-    /// Weight of the newest length in the average, as a power of a half: 0 to 16, default 9.
+    /// Weight of the newest length in the average, as a power of one half: 0 to 16, default 9.
     #[serde(default = "number::<u8, 9>")]
     #[schemars(range(max = 16))]
     pub weight_log2: u8,
@@ -207,10 +211,10 @@ pub struct Red {
 const MTU: u32 = 1_500;
 const QUEUE_PACKETS: u32 = 1_024;
 
-/// Most bytes that wait in a queue: 1 GiB.
+/// Most bytes in a queue: 1 GiB.
 const BYTES_MAX: u32 = 1 << 30;
 
-/// What a frame may have beside its layer-3 packet: addresses, two VLAN tags, type.
+/// What a frame may have in addition to its layer-3 packet: addresses, two VLAN tags, type.
 const HEADER_BYTES: u32 = 22;
 
 pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
@@ -227,19 +231,14 @@ pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
             unique(&mut interfaces, interface, path.clone(), what)
         });
         known_device(path.clone(), device)?;
-        let expected = "a device of its own, such as net_pcap0 and net_pcap1";
+        let expected = "a unique device, such as net_pcap0 and net_pcap1";
         unique(&mut devices, device_name(device), path, expected)?;
         interface
     };
     each(path, &config.ports, |path, port| {
         let is_own = config.forwarding != Forwarding::Host;
         all([
-            unique(
-                &mut names,
-                &port.name,
-                path.key("name"),
-                "a name of its own",
-            ),
+            unique(&mut names, &port.name, path.key("name"), "a unique name"),
             if is_own {
                 device(path.key("device"), &port.device)
             } else {
@@ -252,14 +251,14 @@ pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
     })
 }
 
-/// What DPDK knows a device by: two ports cannot have the same, whatever follows it.
+/// DPDK's name for a device. Two ports cannot have the same, whatever arguments follow it.
 fn device_name(device: &str) -> String {
     let name = device.split(',').next().unwrap_or_default();
     pci_address(name).unwrap_or_else(|| name.to_owned())
 }
 
-/// The interface of the kernel that a device receives from, and which queue where it does not take all. Two such devices
-/// would share its frames by chance, or both receive each.
+/// The kernel interface that a device receives from, and the queue unless it receives from all. Two such
+/// devices would share its frames at random, or each receive all of them.
 fn received_from(device: &str) -> Option<String> {
     let interface = argument(device, "iface")?;
     if device.starts_with("net_af_xdp") {
@@ -270,7 +269,7 @@ fn received_from(device: &str) -> Option<String> {
     takes_all.then(|| interface.to_owned())
 }
 
-/// A device of DPDK: on one of its buses, or the name of a virtual one.
+/// Checks that the device is on one of DPDK's buses, or is the name of a virtual device.
 fn known_device(path: KeyPath, device: &str) -> Check {
     let text = device.split(',').next().unwrap_or_default();
     let scheme = text.split_once(':').map_or(text, |(scheme, _)| scheme);
@@ -283,7 +282,7 @@ fn known_device(path: KeyPath, device: &str) -> Check {
     ensure(is_of_dpdk(text), path, expected, got)
 }
 
-/// Keys that mean something for the ports of a bridge alone.
+/// Checks keys that apply to ports of a bridge only.
 fn of_bridge(path: &KeyPath, port: &Port, forwarding: &Forwarding) -> Check {
     let bridges = matches!(forwarding, Forwarding::Bridge { .. });
     let vlan = port.vlan.as_ref().map_or(Ok(()), |vlan| {
@@ -305,7 +304,7 @@ fn rx_queues(path: KeyPath, port: &Port) -> Check {
         return Ok(());
     };
     let is_real = matches!(port.device, Device::Dpdk(_));
-    let expected = "1, since only DPDK devices have more";
+    let expected = "1, because only DPDK devices have more";
     ensure(is_real || rx_queues == 1, path, expected, rx_queues)
 }
 
@@ -323,7 +322,7 @@ fn vlan(path: &KeyPath, vlan: &Vlan) -> Check {
         unique(&mut seen, id, path, "a VLAN once")
     })?;
     let passes = !vlans.is_empty() || native.is_some();
-    ensure(passes, path, "one VLAN at least, or a `native` one", "none")
+    ensure(passes, path, "at least one VLAN, or a `native` one", "none")
 }
 
 fn egress(path: &KeyPath, port: &Port, config: &Config) -> Check {
@@ -356,7 +355,7 @@ fn class_queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
     queues(&path.key("queues"), port, config)
 }
 
-/// A bound that no frame fits under would drop them all.
+/// Checks that a bound leaves room for one frame.
 fn bytes(path: KeyPath, bytes: Option<u32>, mtu: u16) -> Check {
     let frame = u32::from(mtu) + HEADER_BYTES;
     let Some(bytes) = bytes else {
@@ -371,7 +370,7 @@ fn queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
     let mut taken = HashSet::new();
     each(path, &port.egress.queues, |path, queue| {
         let classes = path.key("classes");
-        let expected = "one class at least";
+        let expected = "at least one class";
         ensure(!queue.classes.is_empty(), classes.clone(), expected, "none")?;
         for (index, name) in queue.classes.iter().enumerate() {
             known(classes.index(index), name, "class", &names)?;

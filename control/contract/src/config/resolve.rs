@@ -1,8 +1,8 @@
-//! What follows from a configuration: segments, receive queues, workers, owners, layouts.
+//! Derives segments, receive queues, workers, owners and layouts from a configuration.
 //!
-//! All of it follows from the configuration alone, so that daemon, check and tests agree. Where a
-//! device has fewer receive queues than asked for, the daemon writes the number into
-//! [`Port::rx_queues`](super::Port::rx_queues) and asks again.
+//! They depend on the configuration alone, so that daemon, check and tests agree. If a device has fewer
+//! receive queues than requested, the daemon writes their number to
+//! [`Port::rx_queues`](super::Port::rx_queues) and derives everything again.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -22,42 +22,42 @@ use super::{
 use crate::fdb::{FdbSettings, Limits, StationKey};
 use crate::ids::PortIndex;
 
-/// What a stream of references takes in addition to its buffers: both ends' figures, and 64 references under way.
+/// Bytes of a stream of references in addition to its buffers: both ends' figures, and 64 references in flight.
 const STREAM_BYTES: usize = 8 << 10;
 
-/// Packets between references where time alone says when they come.
+/// Packets between references for a policy by time alone.
 const TIMED_PACKETS: usize = 2_048;
 
-/// The same by utilisation: at the least rate.
+/// Packets between references for the adaptive policy: at its lowest rate.
 const ADAPTIVE_PACKETS: usize = 300;
 
 /// Packets of a burst at either end of an interval.
 const BURST_PACKETS: usize = 64;
 
-/// Most streams of a port that take its idle times into account: each one costs them all.
+/// Most streams of a port that use its idle times, because each stream stores all of them.
 const ANCHORED_STREAMS_MAX: usize = 8;
 
 /// A measured segment, by indices into [`Config::ports`] and [`Config::classes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Segment {
-    /// The port where its packets come in; around a device, where they leave for it.
+    /// The port where its packets arrive; around a device, the port where they enter it.
     pub ingress: usize,
-    /// The port where they leave; around a device, where they come back.
+    /// The port where its packets leave; around a device, the port where they return.
     pub egress: usize,
     /// Their class.
     pub class: usize,
-    /// The device that they pass, by index into `measurement.around`; `None` inside this switch.
+    /// The device that they pass, by index into `measurement.around`; `None` inside the switch.
     pub around: Option<usize>,
 }
 
 impl Segment {
-    /// Whether it is inside this switch.
+    /// Whether it is inside the switch.
     pub fn is_inside(&self) -> bool {
         self.around.is_none()
     }
 }
 
-/// What follows from a configuration for all of its ports, computed once.
+/// Everything derived from a configuration for all of its ports, computed once.
 #[derive(Debug)]
 pub struct Resolved {
     /// [`Config::segments`].
@@ -66,18 +66,18 @@ pub struct Resolved {
     pub assignment: Vec<Vec<(usize, u16)>>,
     /// [`Config::owner`] of each port.
     pub owners: Vec<Option<usize>>,
-    /// How delays of packets that leave by each port are estimated from references; `None` without references.
-    /// [`RliMethod::AnchoredSums`] becomes RLI-S where no worker sends all of the port's packets with stamps of their
-    /// own.
+    /// The method that estimates delays from references for each egress port; `None` without references.
+    /// [`RliMethod::AnchoredSums`] becomes RLI-S unless one worker sends all of the port's packets and stamps each of
+    /// them.
     pub rli_methods: Vec<Option<Method>>,
-    /// The ports that have an LDS, in the order of the shards' sketches: those by which packets of
-    /// measured segments leave.
+    /// The ports with an LDS, in the order of the shards' sketches: those by which packets of measured
+    /// segments leave.
     pub sketch_ports: Vec<usize>,
 }
 
 impl Resolved {
-    /// Whether a worker sends packets of a segment: all of them by a port that it owns, by others
-    /// those that it received.
+    /// Whether a worker sends packets of a segment: all of them if it owns the egress port, else those that
+    /// it received.
     pub fn sends(&self, worker: usize, segment: &Segment) -> bool {
         match self.owners.get(segment.egress).copied().flatten() {
             _ if !segment.is_inside() => false,
@@ -87,7 +87,7 @@ impl Resolved {
         }
     }
 
-    /// The queues of a port that each worker serves.
+    /// The queues of a port served by each worker.
     pub(super) fn servers(&self, port: usize) -> Vec<Vec<u16>> {
         let of_port = |queues: &Vec<(usize, u16)>| {
             let queues = queues.iter().filter(|(of, _)| *of == port);
@@ -96,8 +96,8 @@ impl Resolved {
         self.assignment.iter().map(of_port).collect()
     }
 
-    /// The segments of a host by which packets leave by the port with this index, as indices into
-    /// `segments`; empty where there are none.
+    /// The segments of a host that leave by the port at this index, as indices into `segments`; may be
+    /// empty.
     pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
         let is_by_it = |segment: &&Segment| segment.egress == port && segment.is_inside();
         let before = self
@@ -107,14 +107,14 @@ impl Resolved {
         let first = before.count() % self.segments.len().max(1);
         let by_it = self.segments[first..].iter().take_while(is_by_it);
         let end = first + by_it.count();
-        // There are 32,768 at most.
+        // There are at most 32,768.
         let index = |position| u16::try_from(position).unwrap_or(u16::MAX);
         index(first)..index(end)
     }
 }
 
 impl Config {
-    /// What follows from it for all ports.
+    /// Derives everything for all ports.
     pub fn resolve(&self) -> Resolved {
         let (segments, assignment) = (self.segments(), self.assignment());
         let mut streams = vec![0; self.ports.len()];
@@ -134,14 +134,13 @@ impl Config {
         }
     }
 
-    /// The measured segments, for each class one: both directions of every patched pair, or every
-    /// ordered pair of the bridge's ports (at most 4,032), or those of them that
-    /// `measurement.segments` names. In a host every ordered pair of ports (at most 4,096), those
-    /// from a port to itself too.
+    /// The measured segments, one for each class: both directions of every patched pair, or every ordered
+    /// pair of the bridge's ports (at most 4,032), or those in `measurement.segments`. In a host, every
+    /// ordered pair of ports (at most 4,096), including a port with itself.
     ///
-    /// The order is that of the shards' segments: classes of one pair side by side, and in a host
-    /// all of one egress port. Those around devices come last: from every port of a device to every other.
-    /// Empty when measurement is off.
+    /// The order is that of the shards' segments: the classes of a pair are adjacent, and in a host all
+    /// segments of an egress port. Segments around devices are last, from every port of a device to every
+    /// other. Empty if measurement is off.
     pub fn segments(&self) -> Vec<Segment> {
         if !self.measurement.enabled {
             return Vec::new();
@@ -184,7 +183,7 @@ impl Config {
         of_classes.collect()
     }
 
-    /// The names of a segment's beginning and of its end: ports, or their places at a device.
+    /// The names of a segment's ends: ports, or `device:port`.
     pub fn segment_ends(&self, segment: &Segment) -> [String; 2] {
         let around = segment
             .around
@@ -195,7 +194,7 @@ impl Config {
         })
     }
 
-    /// The device that a port leads to, and which of its ports that is.
+    /// The device that a port leads to, and the port's index at the device.
     pub fn around(&self, port: usize) -> Option<(usize, usize)> {
         let name = self.port_name(port);
         let devices = self.measurement.around.iter().enumerate();
@@ -206,10 +205,10 @@ impl Config {
         })
     }
 
-    /// Names workers where none are: one for each port that receives (is not a sink), as far as
-    /// there are `cpus` for them when one is left to the control core; one at least.
+    /// If no workers are configured, adds one for each port that receives (is not a sink), limited to
+    /// `cpus` minus one for the control core; at least one.
     ///
-    /// [`Config::load`] and [`Config::parse`] do so by the CPUs that this process may use.
+    /// [`Config::load`] and [`Config::parse`] do so with the CPUs that this process may use.
     pub fn settle_workers(&mut self, cpus: usize) {
         if self.workers.is_empty() {
             let receives = |port: &&Port| !matches!(port.device, Device::Sink | Device::Absent);
@@ -224,9 +223,9 @@ impl Config {
         }
     }
 
-    /// Receive queues of a port: those configured; else as many as there are workers, or as the
-    /// workers' own lists of queues name; always one where we make its packets ourselves, or where
-    /// the port has a segment on the wire; none where the port is absent.
+    /// Number of receive queues of a port: as configured, else one for each worker or as many as the
+    /// workers' own lists name. Always one for generated packets and for a port with a segment on the wire;
+    /// none if the port is absent.
     pub fn rx_queues(&self, port: usize) -> u16 {
         let Some(port) = self.ports.get(port).filter(|port| port.is_present()) else {
             return 0;
@@ -244,10 +243,9 @@ impl Config {
             .max(1)
     }
 
-    /// Which receive queues each worker serves, as (port, queue): those that it names; where
-    /// no worker names any, queue n of every port goes to worker n modulo their number. Ports with
-    /// fewer queues than there are workers are dealt out in turn; what was a port's turn stays its
-    /// turn when it is absent, so that other ports stay where they are.
+    /// The receive queues that each worker serves, as (port, queue): those that it names. If no worker
+    /// names any, queue n of every port goes to worker n modulo the number of workers. Ports with fewer
+    /// queues than there are workers take turns; an absent port keeps its turn, so that others do not move.
     pub fn assignment(&self) -> Vec<Vec<(usize, u16)>> {
         let mut served = vec![Vec::new(); self.workers.len()];
         if served.is_empty() {
@@ -280,12 +278,12 @@ impl Config {
         served
     }
 
-    /// The worker that transmits for all on this port; `None` where each worker transmits by
-    /// itself (a *plain* port).
+    /// The worker that transmits for all workers on this port; `None` if each worker transmits itself (a
+    /// *plain* port).
     ///
-    /// A port is owned where there is more than one worker and order matters: with a capacity,
-    /// class queues, a maximum residency, a segment on the wire, RLI-AS by name, which must see the
-    /// whole port, or an owner by name. Unless named it is the worker that serves its first receive queue.
+    /// With several workers, a port has an owner if order matters: with a capacity, class queues, a maximum
+    /// residency, a segment on the wire, an explicit RLI-AS (which must see the whole port), or an explicit
+    /// owner. The default owner is the worker that serves the port's first receive queue.
     pub fn owner(&self, port: usize) -> Option<usize> {
         let is_by_it = |segment: &Segment| segment.egress == port && segment.is_inside();
         let is_measured = || self.segments().iter().any(is_by_it);
@@ -322,7 +320,7 @@ impl Config {
         Some(configured.method(can_anchor))
     }
 
-    /// Streams of references over all workers, and bytes of each.
+    /// Number of reference streams over all workers, and bytes of each.
     pub(crate) fn reference_streams(&self) -> (usize, usize) {
         let Some(Rli { policy, method }) = &self.measurement.rli else {
             return (0, 0);
@@ -342,7 +340,7 @@ impl Config {
         (streams, STREAM_BYTES + buffers)
     }
 
-    /// The port that loses its link with this one, where a patch panel forwards link losses.
+    /// The port whose link follows this port's, if a patch panel forwards link losses.
     pub fn partner(&self, port: usize) -> Option<usize> {
         let Forwarding::Patch {
             pairs,
@@ -360,8 +358,8 @@ impl Config {
         self.port_index(other?)
     }
 
-    /// The queue (index into [`Egress::queues`](super::Egress::queues)) of each class at a port;
-    /// 0 for all where it has no class queues.
+    /// The queue (index into [`Egress::queues`](super::Egress::queues)) of each class at a port; 0 for all
+    /// classes without class queues.
     pub fn queue_of_class(&self, port: usize) -> [u8; CLASSES_MAX] {
         std::array::from_fn(|class| {
             let (port, class) = (self.ports.get(port)?, self.classes.get(class)?);
@@ -372,10 +370,10 @@ impl Config {
         .map(Option::unwrap_or_default)
     }
 
-    /// What one worker keeps of one epoch; `rate` is that of the time stamp counter.
+    /// The layout of one worker's data for one epoch; `rate` is that of the time stamp counter.
     ///
-    /// There is a sketch for each port of [`Resolved::sketch_ports`]. Its packets weigh what their
-    /// class does.
+    /// It has a sketch for each of [`Resolved::sketch_ports`], in which a packet has the weight of its
+    /// class.
     ///
     /// # Errors
     /// [`LayoutError`] for sizes out of range.
@@ -414,13 +412,13 @@ impl Config {
         Ok(layout)
     }
 
-    /// Most stations that may be learned behind each port: `u32::MAX` where a port has no limit.
+    /// Most stations learnt at each port; `u32::MAX` for no limit.
     pub fn station_limits(&self) -> Limits {
         let limit = |port: &Port| port.max_stations.unwrap_or(u32::MAX);
         std::array::from_fn(|port| self.ports.get(port).map_or(u32::MAX, limit))
     }
 
-    /// What the filtering database is made from. A patch panel has one for the sake of links.
+    /// Settings of the filtering database. A patch panel has one only to track links.
     pub fn fdb_settings(&self) -> FdbSettings {
         let is_present = |port| self.ports.get(port).is_some_and(Port::is_present);
         let mut settings = FdbSettings::new(1, Duration::from_secs(1));
@@ -445,16 +443,16 @@ impl Config {
     }
 }
 
-/// Every ordered pair, those of a port with itself too.
+/// Every ordered pair, including each port with itself.
 fn pairs(ports: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     let with = |&first: &usize| ports.iter().map(move |&second| (first, second));
     ports.iter().flat_map(with)
 }
 
-/// Sizes that cannot be laid out; a configuration that was parsed has none such.
+/// Sizes without a valid layout; a parsed configuration has none.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LayoutError {
-    /// The port measures no segment on the wire.
+    /// The port has no segment on the wire.
     #[error("ports[{port}]: no wire")]
     NoWire {
         /// The port's index.
@@ -463,22 +461,22 @@ pub enum LayoutError {
     /// Sizes out of range.
     #[error("{key}: {error}")]
     Sizes {
-        /// The key that they are below.
+        /// The key above them.
         key: &'static str,
-        /// What is wrong with them.
+        /// Why they are invalid.
         error: InvalidArgument,
     },
 }
 
 impl LayoutError {
-    /// An error of the sizes below a key.
+    /// Makes an error for the sizes below a key.
     pub(super) fn of(key: &'static str) -> impl FnOnce(InvalidArgument) -> Self {
         move |error| Self::Sizes { key, error }
     }
 }
 
 impl Lds {
-    /// Its rows, without weights and without bytes: `cells` rounded down to whole rows.
+    /// The layout of its rows, without weights and bytes; `cells` is rounded down to whole rows.
     ///
     /// # Errors
     /// [`InvalidArgument`] for sizes out of range.
@@ -489,8 +487,8 @@ impl Lds {
 }
 
 impl RliPolicy {
-    /// Packets that a stream buffers between two references: room for two intervals, should a
-    /// reference go astray, and for a burst. More are estimated by RLI-L.
+    /// Packets that a stream buffers between two references: room for two intervals, in case a reference is
+    /// lost, and for a burst. Further packets are estimated by RLI-L.
     pub fn buffer_packets(&self) -> usize {
         let between = match *self {
             Self::Count { packets } => packets as usize,
@@ -503,7 +501,8 @@ impl RliPolicy {
 }
 
 impl RliMethod {
-    /// The method, with or without idle times known, by whether packets are stamped.
+    /// The effective method; `can_anchor` says whether idle times are known and packets are stamped one by
+    /// one.
     pub(super) fn method(self, can_anchor: bool) -> Method {
         match self {
             Self::Left => Method::Left,

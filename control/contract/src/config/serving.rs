@@ -1,4 +1,4 @@
-//! What leaves the switch: answers over HTTP, metrics for Prometheus, reports to NATS, flows by IPFIX.
+//! Output of the switch: HTTP, metrics for Prometheus, reports to NATS, flows by IPFIX.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,32 +13,32 @@ use super::document::{Check, KeyPath, all, each, ensure, name};
 use super::{FlowRule, number};
 use crate::address::deserialize_listen;
 
-/// The HTTP server: Prometheus and JSON.
+/// The HTTP server for Prometheus and JSON.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Address and port; `:9464` is that port on all addresses. Keep it on loopback unless you need remote access. `null`
-    /// disables the server.
+    /// Address and port; `:9464` is that port on all addresses. Keep it on loopback unless you need remote
+    /// access. `null` disables the server.
     #[serde(deserialize_with = "deserialize_listen")]
     #[default(Some(SocketAddr::from(([127, 0, 0, 1], 9464))))]
     pub listen: Option<SocketAddr>,
-    /// File with the token (one line, 16 characters at least) that clients have to show as
-    /// `Authorization: Bearer <token>`. An address that is not loopback needs one.
+    /// File with the token (one line, at least 16 characters) that clients send as `Authorization:
+    /// Bearer <token>`. Required for an address other than loopback.
     pub token_file: Option<PathBuf>,
     /// Serve anyone who can reach the address, without a token.
     pub insecure: bool,
-    /// Names by which clients without a token may ask (the header `Host`), in addition to addresses and
-    /// `localhost`: at most 64. Prometheus asks by the name in its `targets`.
+    /// Host names (header `Host`) that clients without a token may use in addition to addresses and
+    /// `localhost`, at most 64. Prometheus uses the name in its `targets`.
     #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9._-]+$")))]
     pub hosts: Vec<String>,
 }
 
-/// What is written for Prometheus.
+/// Which metrics are written for Prometheus.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prometheus {
-    /// Most flows with series of their own, 0 to 1,000, default 50; all others are folded into one
-    /// series of each segment, `flow="other"`.
+    /// Most flows with series of their own, 0 to 1,000, default 50; all others are added up in one
+    /// series for each segment, `flow="other"`.
     #[schemars(range(max = 1_000))]
     #[default = 50]
     pub top_flows: u32,
@@ -46,30 +46,32 @@ pub struct Prometheus {
     #[schemars(range(min = 1, max = 86_400))]
     #[default = 120]
     pub top_hold_s: u32,
-    /// Flows that have series of their own before others, at most 256 rules.
+    /// Flows that get series of their own first, at most 256 rules.
     #[schemars(length(max = 256))]
     pub pinned: Vec<FlowRule>,
-    /// Buckets of an octave (a factor of 2) in the histogram of each segment's delay: 1, 2, 4 or 8, default 4.
-    /// `histogram_quantile` is off by at most the part of an octave: 25 % with 4, 12.5 % with 8. Each segment with packets
-    /// has 26 times as many series, and 4 more.
+    /// Buckets in each octave (a factor of 2) of a segment's delay histogram: 1, 2, 4 or 8, default 4.
+    /// `histogram_quantile` is off by at most one bucket: 25 % with 4, 12.5 % with 8. Each segment with
+    /// packets has 26 times as many series, and 4 more.
     #[schemars(range(min = 1, max = 8))]
     #[default = 4]
     pub buckets_per_octave: u32,
-    /// Names of the metrics that are written, with `*` for any characters; none: all. At most 64.
+    /// Names of the metrics to write, at most 64, with `*` for any characters. If empty, all
+    /// metrics are written.
     #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9_:*]+$")))]
     pub include: Vec<String>,
-    /// Names of metrics that are not written, likewise.
+    /// Names of metrics to leave out, likewise.
     #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9_:*]+$")))]
     pub exclude: Vec<String>,
 }
 
 impl Prometheus {
-    /// Octaves of the histogram of a segment's delay: from 2^7 ns (128 ns) to 2^33 ns (8.6 s). Fixed, so that histograms of
-    /// all hosts and releases can be added.
+    /// Octaves of the histogram of a segment's delay: from 2^7 ns (128 ns) to 2^33 ns (8.6 s). Fixed, so that
+    /// histograms of all hosts and releases can be added.
     const OCTAVES: std::ops::Range<u32> = 7..33;
 
-    /// Bounds of the buckets in ns, least first; `+Inf` is beyond them. Each is also a bound of
-    /// [`measure::histogram::Histogram`]'s, so that counts are exact, and one with any more buckets an octave.
+    /// Bounds of the buckets in ns, ascending, without `+Inf`. Each is also a bound of
+    /// [`measure::histogram::Histogram`], so that counts are exact, and a bound with any more buckets an
+    /// octave.
     pub fn bounds_ns(&self) -> impl Iterator<Item = u64> + Clone + use<> {
         let buckets = u64::from(self.buckets_per_octave);
         let of_octave = move |octave: u32| {
@@ -87,7 +89,8 @@ impl Prometheus {
     }
 }
 
-/// Reports of every epoch to NATS JetStream ([reports](report.md)); needs `nats.servers` only.
+/// Reports of every epoch to NATS JetStream ([reports](report.md)). Only `nats.servers` is
+/// required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -97,39 +100,40 @@ pub struct Report {
     #[serde(default = "number::<u32, 10>")]
     #[schemars(range(max = 100))]
     pub top_flows: u32,
-    /// Memory in KiB for reports that no server has taken yet, 64 to 1,048,576; default 16,384. When it is full the oldest
-    /// are dropped, and counted.
+    /// Memory in KiB for reports that no server has stored yet, 64 to 1,048,576; default 16,384. When it is
+    /// full, the oldest are dropped and counted.
     #[serde(default = "number::<u32, 16_384>")]
     #[schemars(range(min = 64, max = 1_048_576))]
     pub spool_kib: u32,
 }
 
-/// A connection to NATS. Files with secrets may be readable by their owner and group only; they are read once, at start.
+/// A connection to NATS. Files with secrets may be readable by owner and group only; they are read once, at
+/// start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Nats {
-    /// Servers of one cluster, 1 to 16: `nats://host:4222`, or `tls://host:4222` where TLS is demanded.
+    /// Servers of one cluster, 1 to 16: `nats://host:4222`, or `tls://host:4222` to require TLS.
     #[schemars(length(min = 1, max = 16))]
     pub servers: Vec<String>,
-    /// File of the certificates (PEM) that the servers' are checked against; none: those of the system.
+    /// File with the CA certificates (PEM) to check the servers against. If omitted, the system's.
     pub ca_file: Option<PathBuf>,
-    /// File of the certificate (PEM) that is shown to servers which ask for one; with `key_file`.
+    /// File with the client certificate (PEM), for servers that ask for one; needs `key_file`.
     pub cert_file: Option<PathBuf>,
-    /// File of its key (PEM), a secret.
+    /// File with its private key (PEM), a secret.
     pub key_file: Option<PathBuf>,
-    /// File of credentials (`.creds`: JWT and seed), a secret. At most one of `credentials_file`, `nkey_file`, `token_file`
-    /// and `user`.
+    /// File with credentials (`.creds`: JWT and seed), a secret. At most one of `credentials_file`,
+    /// `nkey_file`, `token_file` and `user`.
     pub credentials_file: Option<PathBuf>,
-    /// File of an nkey's seed in one line, a secret.
+    /// File with the seed of an nkey in one line, a secret.
     pub nkey_file: Option<PathBuf>,
-    /// File of a token in one line, a secret.
+    /// File with a token in one line, a secret.
     pub token_file: Option<PathBuf>,
-    /// A user's name; with `password_file`.
+    /// Name of the user; needs `password_file`.
     pub user: Option<String>,
-    /// File of the user's password in one line, a secret.
+    /// File with the user's password in one line, a secret.
     pub password_file: Option<PathBuf>,
-    /// Whether a password or a token may be sent unencrypted to another machine: to `nats://` without `ca_file`, where anyone on
-    /// the path can read it; default false.
+    /// Allow sending a password or token unencrypted to another machine (`nats://` without `ca_file`), where
+    /// anyone on the path can read it; default false.
     pub insecure: bool,
 }
 
@@ -142,7 +146,7 @@ impl Nats {
         }
     }
 
-    /// Returns the first key that no connection can be made with, its expected value, and its value.
+    /// Returns the first key that rules out a connection, its expected value, and its value.
     pub fn fault(&self) -> Option<(&'static str, &'static str, String)> {
         let is_server = |server: &String| {
             let mut host = ["nats://", "tls://"].iter();
@@ -211,13 +215,14 @@ fn is_plain(server: &str) -> bool {
     !(host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback))
 }
 
-/// Flows and segments to an IPFIX collector ([IPFIX](ipfix.md)); needs `collector` only.
+/// Export of flows and segments to an IPFIX collector ([IPFIX](ipfix.md)). Only `collector` is
+/// required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ipfix {
     /// The collector: `udp://host:4739` or `tcp://host:4739`.
     pub collector: String,
-    /// Seconds between two exports, 1 to 3,600; none: every epoch is exported by itself.
+    /// Seconds between two exports, 1 to 3,600. If omitted, every epoch is exported separately.
     #[serde(default)]
     #[schemars(range(min = 1, max = 3_600))]
     pub interval_s: Option<u32>,
@@ -225,25 +230,27 @@ pub struct Ipfix {
     #[serde(default = "number::<u32, TEMPLATE_S>")]
     #[schemars(range(min = 1, max = 3_600))]
     pub template_s: u32,
-    /// Largest message in bytes, 1,024 to 65,000; default 1,400, which fits an Ethernet frame with its headers.
+    /// Largest message in bytes, 1,024 to 65,000; default 1,400, which fits an Ethernet frame with its
+    /// headers.
     #[serde(default = "number::<u16, MESSAGE_BYTES>")]
     #[schemars(range(min = 1_024, max = 65_000))]
     pub message_bytes: u16,
     /// The observation domain in messages, 0 to 4,294,967,295; default 1.
     #[serde(default = "number::<u32, OBSERVATION_DOMAIN>")]
     pub observation_domain: u32,
-    /// Private enterprise number of Vernier's own elements, 1 to 4,294,967,295; default 32,473, that of examples (RFC 5612).
+    /// Private enterprise number of Vernier's own elements, 1 to 4,294,967,295; default 32,473, which is
+    /// reserved for examples (RFC 5612).
     #[serde(default = "number::<u32, ENTERPRISE>")]
     #[schemars(range(min = 1))]
     pub enterprise: u32,
 }
 
-/// How messages travel.
+/// How messages are transported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// A message a datagram.
+    /// One datagram for each message.
     Udp,
-    /// Messages in a row.
+    /// A stream of messages.
     Tcp,
 }
 
@@ -253,7 +260,7 @@ const OBSERVATION_DOMAIN: u32 = 1;
 const ENTERPRISE: u32 = 32_473;
 
 impl Ipfix {
-    /// An export to this collector, all else as by default.
+    /// An export to this collector, with defaults for all else.
     pub fn to(collector: impl Into<String>) -> Self {
         Self {
             collector: collector.into(),
@@ -265,7 +272,7 @@ impl Ipfix {
         }
     }
 
-    /// Transport, and host and port; `None` where `collector` names none.
+    /// Transport, and host and port; `None` if `collector` is invalid.
     pub fn target(&self) -> Option<(Transport, &str)> {
         let schemes = [("udp://", Transport::Udp), ("tcp://", Transport::Tcp)];
         let mut targets = schemes.iter().filter_map(|(scheme, transport)| {
@@ -278,16 +285,16 @@ impl Ipfix {
         (is_host && is_port).then_some((transport, target))
     }
 
-    /// See `interval_s`.
+    /// `interval_s`.
     pub fn interval(&self) -> Duration {
         Duration::from_secs(self.interval_s.unwrap_or(0).into())
     }
 }
 
-/// How answers are served: an address that others reach needs a token, or consent.
+/// Checks that an address beyond loopback has a token, or consent to serve without one.
 ///
 /// # Errors
-/// [`super::document::Invalid`] where it does not hold.
+/// [`super::document::Invalid`] if it has neither.
 pub fn http(path: &KeyPath, http: &Http) -> Check {
     let (path, hosts) = (path.key("listen"), path.key("hosts"));
     let hosts = each(&hosts, &http.hosts, |path, host| name(path, host));

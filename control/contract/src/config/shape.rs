@@ -1,9 +1,9 @@
-//! The configuration as JSON Schema, from the types themselves: what `docs/configuration.md` and
-//! `docs/vernier.schema.json` are made of. And a JSON document held against such a schema: keys, kinds, words, ranges of
-//! numbers, lengths of lists.
+//! The configuration as JSON Schema, derived from the types, from which `docs/configuration.md` and
+//! `docs/vernier.schema.json` are generated. Also checks a JSON document against a schema: keys, types, words, ranges
+//! of numbers, lengths of lists.
 //!
-//! serde stops at the first thing that is wrong; this finds all of them, in words for the person who wrote the document.
-//! Of strings it knows what has a form of its own (addresses, devices) by the name of its definition.
+//! serde stops at the first fault; this module finds all of them and describes them for the author of the document.
+//! Strings with a format of their own (addresses, devices) are recognised by the name of their definition.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -21,14 +21,14 @@ use super::document::{
 };
 use super::{Config, Forwarding, MacAddress, Prefix};
 
-/// The schema's name for itself.
+/// The schema's identifier.
 pub const SCHEMA_ID: &str = "urn:vernier:configuration:1";
 
-/// JSON Schema (draft 2020-12) of `vernier.json`: keys, types, defaults and ranges, described in the
-/// words of this module's documentation.
+/// JSON Schema (draft 2020-12) of `vernier.json`: keys, types, defaults and ranges, with descriptions from
+/// the types' documentation.
 ///
-/// It says what a value may be by itself. That names refer to something that is there, and that all
-/// fits together, is checked by [`Config::parse`] alone.
+/// It covers each value separately. Only [`Config::parse`] checks that names refer to something and that
+/// keys fit together.
 pub fn schema() -> Schema {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<Config>();
@@ -38,7 +38,7 @@ pub fn schema() -> Schema {
     schema
 }
 
-/// Comments are broken into lines where their width says; descriptions are paragraphs.
+/// Joins lines: comments are wrapped, descriptions are paragraphs.
 fn unwrap_lines(schema: &mut Schema) {
     if let Some(Value::String(words)) = schema.get_mut("description") {
         *words = words.replace('\n', " ");
@@ -47,35 +47,29 @@ fn unwrap_lines(schema: &mut Schema) {
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| schema().into());
 
-/// Keys that older versions of any configuration had, by their paths without indices, and what to do instead. A key that is
-/// removed or renamed comes here.
+/// Keys of older versions of any configuration, as paths without indices, and what to do instead. Add every key that
+/// is removed or renamed.
 const REMOVED: [(&str, &str); 2] = [
-    (
-        "measurement.lds.bytes",
-        "nothing read what it recorded: leave it out",
-    ),
-    (
-        "measurement.lds.sds",
-        "nothing read what it recorded: leave it out",
-    ),
+    ("measurement.lds.bytes", "nothing used its figures; omit it"),
+    ("measurement.lds.sds", "nothing used its figures; omit it"),
 ];
 
-/// Most bytes of a document that is looked at for more than the first thing that is wrong: values take some ten times as much.
+/// Most bytes of a document that is checked for all faults, because parsed values take about ten times as much.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Most bytes of a string that is quoted.
+/// Longest string that is quoted, in bytes.
 const QUOTED_MAX: usize = 200;
 
 /// The pattern of a name ([`document::name`]).
 const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
 
-/// Every number and every list of a configuration is within the range that the schema gives for it.
+/// Checks every number and list of a configuration against the ranges in the schema.
 pub(super) fn ranges(config: &Config) -> Check {
     let mut config = config.clone();
     match &mut config.forwarding {
-        // There may be a million. Their VLANs are compared with their ports'.
+        // There may be a million. Their VLANs are compared with those of their ports.
         Forwarding::Bridge { stations, .. } => stations.clear(),
-        // In no file, and not in the schema.
+        // Never in a file, and not in the schema.
         Forwarding::Host => {
             config.forwarding = Forwarding::Patch {
                 pairs: vec![Default::default()],
@@ -87,7 +81,7 @@ pub(super) fn ranges(config: &Config) -> Check {
     within_ranges(&config, &SCHEMA)
 }
 
-/// Every number and every list of a value is within the range that its schema gives for it.
+/// Checks every number and list of a value against the ranges in its schema.
 pub(super) fn within_ranges(value: &impl Serialize, schema: &Value) -> Check {
     let root = KeyPath::default();
     match serde_json::to_value(value) {
@@ -96,7 +90,7 @@ pub(super) fn within_ranges(value: &impl Serialize, schema: &Value) -> Check {
     }
 }
 
-/// Everything that is wrong with a document by this schema; nothing where it is no JSON, or too long.
+/// All faults of a document by this schema; empty if it is not JSON, or too long.
 pub(super) fn faults(text: &str, schema: &Value) -> Vec<Invalid> {
     if text.len() > BYTES_MAX {
         return Vec::new();
@@ -114,7 +108,7 @@ pub(super) fn faults(text: &str, schema: &Value) -> Vec<Invalid> {
     faults
 }
 
-/// A whole schema, which its parts refer to.
+/// A whole schema, to which its parts refer.
 #[derive(Clone, Copy)]
 struct Shape<'s> {
     root: &'s Value,
@@ -147,7 +141,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// What a schema refers to; itself where it does not.
+    /// Resolves a schema's reference, if it is one.
     fn referred(self, schema: &'s Value) -> &'s Value {
         let Some(Value::String(reference)) = schema.get("$ref") else {
             return schema;
@@ -157,7 +151,7 @@ impl<'s> Shape<'s> {
         referred.unwrap_or(&Value::Null)
     }
 
-    /// The value is of one of several shapes. What is wrong with it is said by the shape that it comes nearest to.
+    /// Checks a value that may have one of several shapes. Faults are those of the most similar shape.
     fn one_of(self, shapes: &'s [Value], value: &Value, path: &KeyPath) -> Check {
         let mut flat = Vec::new();
         self.flatten(shapes, &mut flat);
@@ -168,7 +162,7 @@ impl<'s> Shape<'s> {
         if let (Value::Object(members), Some(tag)) = (value, tag_of(&flat)) {
             return self.tagged(&flat, tag, members, path);
         }
-        // Of the right kind, and nothing else is.
+        // The only shape of the right type.
         let mut alike = flat.iter().filter(|(_, shape)| is_nearly(shape, value));
         if let (Some((shape, _)), None) = (alike.next(), alike.next()) {
             return self.check(shape, value, path);
@@ -178,7 +172,7 @@ impl<'s> Shape<'s> {
         ensure(false, path.clone(), expected, described(value) + &hint)
     }
 
-    /// Shapes as they are written, and what they refer to; shapes of shapes in their place.
+    /// Flattens nested alternatives: shapes as written, with their resolved references.
     fn flatten(self, shapes: &'s [Value], flat: &mut Vec<(&'s Value, &'s Value)>) {
         for shape in shapes {
             let referred = self.referred(shape);
@@ -189,7 +183,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// An object whose member `tag` says which shape it has.
+    /// Checks an object whose member `tag` names its shape.
     fn tagged(
         self,
         shapes: &[(&'s Value, &'s Value)],
@@ -215,7 +209,7 @@ impl<'s> Shape<'s> {
         self.members(self.referred(shape), members, path)
     }
 
-    /// What one of these shapes is, in words.
+    /// Describes these shapes in words.
     fn expected(shapes: &[(&Value, &Value)]) -> String {
         let words = words_of(shapes);
         let objects = shapes.iter();
@@ -278,7 +272,7 @@ impl<'s> Shape<'s> {
     }
 }
 
-/// What replaced a key that there is no longer.
+/// The replacement of a removed key.
 fn removed(path: &KeyPath) -> Option<String> {
     let keys = path.0.iter().filter_map(|step| match step {
         Step::Key(key) => Some(key.as_ref()),
@@ -289,7 +283,7 @@ fn removed(path: &KeyPath) -> Option<String> {
     Some(format!("it was removed; {instead}"))
 }
 
-/// What is wrong with a string of a form of its own, which the name of its definition tells; `None` without such a form.
+/// Faults of a string whose format is known by the name of its definition; `None` for other strings.
 fn parsed_as(reference: &str, words: &str) -> Option<Result<(), String>> {
     fn parsed<T: FromStr<Err: ToString>>(words: &str) -> Result<(), String> {
         let value = words.parse::<T>();
@@ -303,7 +297,7 @@ fn parsed_as(reference: &str, words: &str) -> Option<Result<(), String>> {
     }
 }
 
-/// The member that says which of several objects it is: the first that is always the same in each of them.
+/// The member that distinguishes several objects: the first that is constant in each of them.
 fn tag_of<'s>(shapes: &[(&'s Value, &'s Value)]) -> Option<&'s str> {
     let mut objects = shapes.iter().filter_map(|(_, shape)| {
         let mut properties = shape.get("properties")?.as_object()?.iter();
@@ -313,8 +307,8 @@ fn tag_of<'s>(shapes: &[(&'s Value, &'s Value)]) -> Option<&'s str> {
     objects.all(|other| other == tag).then_some(tag)
 }
 
-/// Whether a value is of this one of several shapes: it is that word, or it has the keys that the shape requires, and its
-/// tag, or it is of that kind.
+/// Whether a value matches one of several shapes: it is the shape's word, or an object with the required keys and the
+/// tag, or a value of its type.
 fn is_of_shape(shape: &Value, value: &Value) -> bool {
     if let Some(word) = shape.get("const") {
         return word == value;
@@ -327,7 +321,7 @@ fn is_of_shape(shape: &Value, value: &Value) -> bool {
     has_all && is_nearly(shape, value)
 }
 
-/// Whether a value is of the kind that a shape wants.
+/// Whether a value has the type of a shape.
 fn is_nearly(shape: &Value, value: &Value) -> bool {
     let is_any = shape.get("type").is_none();
     shape.get("const").is_none()
@@ -341,13 +335,13 @@ fn strings(list: &Value) -> impl Iterator<Item = &str> {
     one.chain(list.filter_map(Value::as_str))
 }
 
-/// Lists of shapes; the value has one of each list.
+/// Lists of shapes; the value matches one shape of each list.
 fn alternatives(schema: &Value) -> impl Iterator<Item = &[Value]> {
     let shapes = ["anyOf", "oneOf"].map(|key| schema.get(key).and_then(Value::as_array));
     shapes.into_iter().flatten().map(Vec::as_slice)
 }
 
-/// Words among shapes: a value may be one of them.
+/// Constant strings among the shapes.
 fn words_of<'s>(shapes: &[(&'s Value, &'s Value)]) -> Vec<&'s str> {
     let words = shapes.iter();
     words
@@ -366,7 +360,7 @@ fn is_of_kind(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Kinds in words: `a whole number or null`.
+/// Names of types in words: `a whole number or null`.
 fn names_of<'s>(kinds: impl Iterator<Item = &'s str>) -> String {
     let names = kinds.map(|kind| match kind {
         "boolean" => "true or false",
@@ -390,7 +384,7 @@ fn one_of_words(words: &[&str]) -> String {
     }
 }
 
-/// A value in few words: lists, objects and long strings are not quoted.
+/// A value in a few words; lists, objects and long strings are not quoted.
 fn described(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("a list of {}", items.len()),
@@ -402,7 +396,7 @@ fn described(value: &Value) -> String {
     }
 }
 
-/// A string of this form.
+/// Checks a string's format.
 fn form_of(schema: &Value, words: &str, path: &KeyPath) -> Check {
     if schema.get("pattern").and_then(Value::as_str) == Some(NAME) {
         return document::name(path.clone(), words);
@@ -418,7 +412,7 @@ fn length_within(schema: &Value, length: usize, path: &KeyPath) -> Check {
     let bound = |key| usize::try_from(schema.get(key)?.as_u64()?).ok();
     match (bound("minItems").unwrap_or(0), bound("maxItems")) {
         (least, Some(most)) => count_within(path.clone(), length, least..=most, "entries"),
-        // A list that only may not be empty has a check that says what to do.
+        // A list that must only not be empty has a check with better advice.
         (_, None) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! What no type can say: ranges, and names that refer to each other.
+//! Checks that types cannot express: ranges, and names that refer to each other.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ pub(super) fn class_names(config: &Config) -> Vec<&str> {
 /// Checks every range and reference.
 ///
 /// # Errors
-/// All that does not hold, but for what has no meaning before other things hold.
+/// All faults, except in values that have no meaning until other faults are fixed.
 pub(super) fn validate(config: &Config) -> Check {
     let root = KeyPath::default();
     let ranges = shape::ranges(config);
@@ -38,7 +38,7 @@ pub(super) fn validate(config: &Config) -> Check {
         serving::ipfix(&root.key("ipfix"), config.ipfix.as_ref()),
     ]);
     if let Err(mut faults) = ranges {
-        // Sizes out of range cannot be laid out, and a value is wrong once.
+        // Sizes out of range have no layout; each value is reported once.
         let Faults(mut more) = names.err().unwrap_or_default();
         more.retain(|fault| !faults.is_near(&fault.path));
         faults.0.extend(more);
@@ -53,7 +53,8 @@ pub(super) fn validate(config: &Config) -> Check {
     ])
 }
 
-/// The pool has more packet buffers than may be held at once: when it is empty no port receives.
+/// Checks that the pool has more packet buffers than can be in use at once: no port receives from an empty
+/// pool.
 fn packets(path: KeyPath, config: &Config) -> Check {
     let held = Held::of(config);
     let expected = format!(
@@ -81,7 +82,7 @@ fn workers(path: &KeyPath, config: &Config) -> Check {
     all([cores, queues(path, config)])
 }
 
-/// Every receive queue is served by one worker, where workers name any.
+/// Checks that one worker serves every receive queue, if workers name any.
 fn queues(path: &KeyPath, config: &Config) -> Check {
     if config.workers.iter().all(|worker| worker.queues.is_none()) {
         return Ok(());
@@ -154,7 +155,7 @@ fn stations(path: &KeyPath, stations: &[Station], config: &Config) -> Check {
     let mut seen = HashSet::new();
     each(path, stations, |path, station| {
         let address = station.address;
-        let expected = "the address of one station, not of a group and not all zeros";
+        let expected = "a unicast MAC address other than zero";
         ensure(
             address.is_individual(),
             path.key("address"),
@@ -171,10 +172,10 @@ fn stations(path: &KeyPath, stations: &[Station], config: &Config) -> Check {
     })
 }
 
-/// A VLAN that the port has; 0 on a port without VLANs.
+/// Checks that the port has the VLAN; 0 for a port without VLANs.
 fn vlan_of(path: KeyPath, vlan: u16, port: &Port) -> Check {
     let (holds, has) = match &port.vlan {
-        None => (vlan == 0, "0, since it has no VLANs".to_owned()),
+        None => (vlan == 0, "0, because it has no VLANs".to_owned()),
         Some(Vlan::Access { vlan: own }) => (vlan == *own, own.to_string()),
         Some(Vlan::Trunk {
             vlans: VlanIds::All,

@@ -1,5 +1,5 @@
-//! Segments on the wire: who this switch is to others, and which ports measure the path to another
-//! switch.
+//! Segments on the wire: this switch's identity towards others, and the ports that measure the path
+//! to another switch.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
@@ -24,20 +24,20 @@ mod sizes;
 
 pub use sizes::{REFERENCES as REFERENCES_OF_SHARE, WireBytes};
 
-/// What all segments on the wire of this switch have in common.
+/// Settings that all segments on the wire of this switch share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WireSwitch {
-    /// This switch's number, 0 to 4,294,967,295: another one for every switch, or it takes the
-    /// other's hello for its own that came back.
+    /// This switch's number, 0 to 4,294,967,295, different on every switch: two with the same
+    /// number take each other's hello for their own, looped back.
     #[schemars(range(max = 4_294_967_295_u64))]
     pub switch: u32,
-    /// Keys of all wires that have none of their own, at most 16: two while a key is changed, one
-    /// switch after the other.
+    /// Keys of all wires without keys of their own, at most 16. Configure two while you change keys
+    /// on one switch after the other.
     #[serde(default)]
     #[schemars(length(max = KeyRing::KEYS_MAX))]
     pub keys: Vec<WireKey>,
-    /// The key that control frames are sent under, by its `id`. None: the first of `keys`.
+    /// The `id` of the key that control frames are sent under. If omitted, the first of `keys`.
     #[serde(default)]
     #[schemars(range(min = 1, max = 65_535))]
     pub key: Option<u16>,
@@ -46,69 +46,68 @@ pub struct WireSwitch {
     pub clock: WireClock,
 }
 
-/// A key of 128 bits that the ends of a wire share. Sessions have keys of their own, made from it.
+/// A key of 128 bits that both ends of a wire share. Session keys are derived from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WireKey {
-    /// Its number, the same on all switches, 1 to 65,535. A key that was changed is another key: give
-    /// it another number.
+    /// Its number, the same on all switches, 1 to 65,535. Give a changed key another number.
     #[schemars(range(min = 1, max = 65_535))]
     pub id: u16,
-    /// File with the key, 32 hexadecimal digits in one line, which other users may neither read nor
-    /// change: `openssl rand -hex 16`. Read at the start and at a reload.
+    /// File with the key, 32 hexadecimal digits in one line (`openssl rand -hex 16`), which other
+    /// users can neither read nor change. Read at start and at each reload.
     pub file: PathBuf,
 }
 
-/// The clock of a switch that measures segments on the wire: the system's, kept by PTP (linuxptp)
-/// or NTP (chrony).
+/// The clock of a switch that measures segments on the wire: the system's clock, synchronised by
+/// PTP (linuxptp) or NTP (chrony).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireClock {
-    /// You vouch for the clock: it is off by so many nanoseconds at most, 0 to 1,000,000,000. None:
-    /// the kernel is asked (`adjtimex`), and a clock that nothing keeps gives no numbers.
+    /// Greatest error of the clock in nanoseconds, 0 to 1,000,000,000, that you vouch for. If
+    /// omitted, the kernel's estimate is used (`adjtimex`), and an unsynchronised clock gives no
+    /// figures.
     #[schemars(range(max = 1_000_000_000))]
     pub error_ns: Option<u32>,
-    /// PTP domain of the clock, 0 to 255, default 0: both ends must be in the same one.
+    /// PTP domain of the clock, 0 to 255, default 0; the same at both ends.
     #[schemars(range(max = 255))]
     pub ptp_domain: u8,
 }
 
 /// A segment on the wire: the path from this port to a port of another switch, and back. Both ends
-/// need the same `hash_seed`, `interval_ms` and sizes. The port has one receive queue and is owned.
+/// need the same `hash_seed`, `interval_ms` and sizes. The port has one receive queue and an owner.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Wire {
-    /// Where the other end is, for a virtual segment across routers. None:
-    /// a direct link.
+    /// Addresses of both ends, for a virtual segment across routers. If omitted, a direct link.
     pub peer: Option<WirePeer>,
-    /// The number of the switch at the other end, 0 to 4,294,967,295: another one is refused. None: any
-    /// that has a key.
+    /// The number of the switch at the other end, 0 to 4,294,967,295; any other is rejected. If
+    /// omitted, any switch that has a key.
     #[schemars(range(max = 4_294_967_295_u64))]
     pub peer_switch: Option<u32>,
-    /// The name of the port at the other end: another one is refused. None: any.
+    /// The name of the port at the other end; any other is rejected. If omitted, any port.
     pub peer_port: Option<String>,
-    /// Keys of this wire, at most 16, instead of those in `wire.keys` beside `ports`: with keys of their
-    /// own, two wires cannot be joined by mistake or on purpose. Empty: those.
+    /// Keys of this wire, at most 16, instead of `wire.keys` beside `ports`. Two wires with different
+    /// keys cannot be joined, by mistake or on purpose. If empty, `wire.keys`.
     #[schemars(length(max = KeyRing::KEYS_MAX))]
     pub keys: Vec<WireKey>,
-    /// The key that control frames of this wire are sent under, by its `id`. None: the first of `keys`;
-    /// without `keys`, what `wire.key` says.
+    /// The `id` of the key that control frames of this wire are sent under. If omitted, the first of
+    /// `keys`, or without `keys`, `wire.key`.
     #[schemars(range(min = 1, max = 65_535))]
     pub key: Option<u16>,
-    /// Classes that a virtual segment measures, each for itself. Empty: all. A direct link measures
-    /// all together.
+    /// Classes that a virtual segment measures, each separately. If empty, all. A direct link
+    /// measures all classes together.
     #[schemars(length(max = CLASSES_MAX))]
     pub classes: Vec<String>,
-    /// Bit rate of the path, 1,000 to 1,000,000,000,000. None: `egress.capacity_bps`, or else 10
-    /// Gbit/s.
+    /// Bit rate of the path, 1,000 to 1,000,000,000,000. If omitted, `egress.capacity_bps`, or else
+    /// 10 Gbit/s.
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub capacity_bps: Option<u64>,
-    /// Share of `capacity_bps` that control frames take at most, over 0 to 1; default 0.005.
+    /// Largest share of `capacity_bps` for control frames, over 0 to 1; default 0.005.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     #[default = 0.005]
     pub share: f64,
-    /// Least delay of the path in nanoseconds, 0 to 1,000,000,000, default 0: no packet takes less from one end to the other
-    /// (4,900 for each kilometre of fibre). Epochs whose delays are smaller by more than the error that the clocks claim are
+    /// Least possible delay of the path in nanoseconds, 0 to 1,000,000,000 (4,900 for each kilometre of
+    /// fibre); default 0. An epoch with delays that are smaller by more than both clocks' claimed errors is
     /// marked, because at least one clock is wrong.
     #[schemars(range(max = 1_000_000_000))]
     pub delay_min_ns: u32,
@@ -117,40 +116,40 @@ pub struct Wire {
     #[schemars(range(min = 1_536, max = 65_535))]
     #[default = 0x88B5]
     pub ethertype: u16,
-    /// Accept and send control frames without a key: anyone who reaches the port can then make up
-    /// numbers.
+    /// Accept and send control frames without a key. Anyone who reaches the port can then forge
+    /// figures.
     pub trusted: bool,
-    /// Packets on each side of an epoch's beginning that are listed one by one, 16 to 4,096: as far as packets may
-    /// overtake each other. None: 256, fewer where the share is small.
+    /// Packets on each side of a rollover that are listed one by one, 16 to 4,096: as far as packets may
+    /// overtake each other. If omitted, 256, or fewer if the share is small.
     #[schemars(range(min = 16, max = 4_096))]
     pub stash_packets: Option<u16>,
-    /// The estimator of each segment: either `adaptive` or `banks`. None: `adaptive`.
+    /// The estimator of each segment: either `adaptive` or `banks`. If omitted, `adaptive`.
     pub lda: Option<WireLda>,
-    /// The sketch of per-flow delays; `null`: none.
+    /// The sketch of per-flow delays; `null` disables it.
     #[default(Some(WireLds::default()))]
     pub lds: Option<WireLds>,
-    /// References among the packets; `null`: none.
+    /// References among the packets; `null` disables them.
     #[default(Some(WireRli::default()))]
     pub rli: Option<WireRli>,
-    /// Flows whose packets are counted one by one in an epoch at the receiving end, 16 to 1,048,576,
-    /// default 16,384; more are counted together.
+    /// Flows that the receiving end counts individually in an epoch, 16 to 1,048,576, default
+    /// 16,384; further flows are counted together.
     #[schemars(range(min = 16, max = 1_048_576))]
     #[default = 16_384]
     pub flows: u32,
 }
 
-/// The other end of a virtual segment: control frames go there in UDP.
+/// The other end of a virtual segment, to which control frames are sent by UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WirePeer {
-    /// This end's address, which no other host has.
+    /// This end's address; no other host may use it.
     pub local: IpAddr,
-    /// The other end's, of the same family.
+    /// The other end's address, of the same family.
     pub remote: IpAddr,
-    /// Ethernet address of the next hop towards it.
+    /// MAC address of the next hop towards it.
     pub gateway: MacAddress,
-    /// Ethernet address that control frames are sent from. None: a locally administered one, of the
-    /// switch's number and the port's.
+    /// Source MAC address of control frames. If omitted, a locally administered one made from the
+    /// numbers of switch and port.
     #[serde(default)]
     pub source_mac: Option<MacAddress>,
     /// UDP port at both ends, 1 to 65,535; default 34,997.
@@ -163,22 +162,22 @@ pub struct WirePeer {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireLda {
-    /// Banks whose shares of packets follow the losses: markers announce them, epoch by epoch.
+    /// Banks whose shares of packets adapt to the losses; markers announce them, epoch by epoch.
     pub adaptive: Option<WireAdaptiveLda>,
-    /// One bank for each loss rate to be prepared for, 1 to 16, whatever is lost.
+    /// One fixed bank for each loss rate to prepare for, 1 to 16.
     #[schemars(length(max = 16))]
     pub banks: Vec<LdaBank>,
 }
 
-/// Banks that follow the losses. Thirteen rows in sixteen are for those of the last epochs, the others for heavier losses up to
-/// `worst_loss`.
+/// Banks that adapt to the losses. Thirteen of sixteen rows serve the losses of the last epochs, the others
+/// heavier losses up to `worst_loss`.
 #[derive(Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireAdaptiveLda {
-    /// Rows of all banks together, 32 to 65,536. None: 1,024, fewer where the share is small.
+    /// Rows of all banks together, 32 to 65,536. If omitted, 1,024, or fewer if the share is small.
     #[schemars(range(min = 32, max = 65_536))]
     pub rows: Option<u32>,
-    /// Share of packets lost that the last bank is prepared for at any time, over 0 to 1; default 0.2.
+    /// Share of lost packets that the last bank is always prepared for, over 0 to 1; default 0.2.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     #[default = 0.2]
     pub worst_loss: f64,
@@ -188,12 +187,12 @@ pub struct WireAdaptiveLda {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireLds {
-    /// Cells of all rows together, 16 to 4,194,304. None: as many as fit what the share leaves, 16
-    /// to 65,536 for each row.
+    /// Cells of all rows together, 16 to 4,194,304. If omitted, as many as fit the remaining share,
+    /// 16 to 65,536 for each row.
     #[schemars(range(min = 16, max = 4_194_304))]
     pub cells: Option<u32>,
-    /// Share of packets that each row samples, 1 to 4 rows; over 0 to 1 each. Default 0.01, 0.1, 0.5
-    /// and 1: rows that sample little survive losses.
+    /// Share of packets that each row samples, over 0 to 1 each; 1 to 4 rows. Default 0.01, 0.1, 0.5
+    /// and 1: rows that sample few packets survive losses.
     #[schemars(length(min = 1, max = 4))]
     #[schemars(extend("items" = { "type": "number", "exclusiveMinimum": 0, "maximum": 1 }))]
     #[default(vec![0.01, 0.1, 0.5, 1.0])]
@@ -202,7 +201,7 @@ pub struct WireLds {
     #[schemars(range(min = 1, max = 1_024))]
     #[default = 5]
     pub virtual_cells: u32,
-    /// Components of the prior (K) by which flows are estimated jointly, 1 to 3, default 1.
+    /// Components of the prior (K) for the joint estimate of flows, 1 to 3, default 1.
     #[schemars(range(min = 1, max = 3))]
     #[default = 1]
     pub components: u8,
@@ -212,20 +211,21 @@ pub struct WireLds {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireRli {
-    /// When references are sent. Whatever it says, they take two fifths of the share at most. None:
+    /// When references are sent; they never take more than two fifths of the share. If omitted,
     /// `adaptive`, by the utilisation of `capacity_bps`.
     pub policy: Option<RliPolicy>,
-    /// How delays between references are estimated: `auto` is `sums` here; `anchored_sums` is for
-    /// queues inside the switch.
+    /// How delays between references are estimated. `auto` means `sums`; `anchored_sums` is for
+    /// queues inside the switch only.
     pub method: RliMethod,
 }
 
-/// The keys in a configuration's files, each read once. It shows nothing of them.
+/// The keys from a configuration's files, each read once. Its `Debug` output hides them.
 #[derive(Debug, Clone, Default)]
 pub struct WireKeys(BTreeMap<PathBuf, Key>);
 
 impl WireSwitch {
-    /// Whether wires stay up where this becomes `other`: keys are changed while they do.
+    /// Whether wires stay up when the configuration becomes `other`; changed keys do not interrupt
+    /// them.
     pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
         let (keys, key) = (self.keys.clone(), self.key);
         let rest = other.clone();
@@ -234,7 +234,8 @@ impl WireSwitch {
 }
 
 impl Wire {
-    /// Whether the wire stays up where this becomes `other`: keys are changed while it does.
+    /// Whether the wire stays up when the configuration becomes `other`; changed keys do not
+    /// interrupt it.
     pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
         let (keys, key) = (self.keys.clone(), self.key);
         let rest = other.clone();
@@ -242,20 +243,20 @@ impl Wire {
     }
 }
 
-/// Keys that cannot be had.
+/// A key is missing, or the keys are inconsistent.
 #[derive(Debug, thiserror::Error)]
 pub enum WireKeyError {
     /// A file was not read.
     #[error("{of}.keys[{index}].file {} was not read with the others", file.display())]
     Unread {
-        /// Whose list it is in.
+        /// Whose list the key is in.
         of: String,
-        /// Which key, counted from 0.
+        /// Index of the key, from 0.
         index: usize,
         /// Its file.
         file: PathBuf,
     },
-    /// Keys that do not go together, which a configuration that was parsed has none of.
+    /// Inconsistent keys; a parsed configuration has none.
     #[error("keys of a wire: {0}")]
     Ring(#[from] wire::session::KeyRingError),
 }
@@ -266,26 +267,26 @@ impl Config {
         self.ports.get(port)?.wire.as_ref()
     }
 
-    /// Ports that have a segment on the wire, and the segment.
+    /// Ports that have a segment on the wire, with the segment.
     pub fn wires(&self) -> impl Iterator<Item = (usize, &Wire)> {
         let ports = self.ports.iter().enumerate();
         ports.filter_map(|(index, port)| Some((index, port.wire.as_ref()?)))
     }
 
-    /// This switch's number among those that it measures with; 0 where none is given.
+    /// This switch's number; 0 if none is configured.
     pub fn wire_switch(&self) -> u32 {
         self.wire.as_ref().map_or(0, |wire| wire.switch)
     }
 
-    /// What the configuration says of the clock.
+    /// The configured clock.
     pub fn wire_clock(&self) -> WireClock {
         self.wire
             .as_ref()
             .map_or_else(WireClock::default, |w| w.clock)
     }
 
-    /// Names of the segments of a wire, in their order: `all` for a direct link, else those of the
-    /// classes. None where the port has no wire.
+    /// Names of the segments of a wire, in order: `all` for a direct link, else the classes. Empty
+    /// if the port has no wire.
     pub fn wire_segments(&self, port: usize) -> Vec<String> {
         match self.wire(port) {
             None => Vec::new(),
@@ -297,7 +298,7 @@ impl Config {
         }
     }
 
-    /// The segment of the wire that packets of each class count in; `None` for those that are not
+    /// The wire's segment that counts packets of each class; `None` for classes that are not
     /// measured.
     pub fn wire_segment_of_class(&self, port: usize) -> [Option<u16>; CLASSES_MAX] {
         let names = self.wire_segments(port);
@@ -312,8 +313,8 @@ impl Config {
         })
     }
 
-    /// The differentiated services code point that control frames of each segment are sent with: the
-    /// first that a rule names for its class, else 0.
+    /// DSCP of the control frames of each segment: the first that a rule names for its class, else
+    /// 0.
     pub fn wire_dscps(&self, port: usize) -> Vec<u8> {
         let dscp = |name: &String| {
             let rules = self.rules.iter().filter(|rule| rule.class == *name);
@@ -323,10 +324,10 @@ impl Config {
         self.wire_segments(port).iter().map(dscp).collect()
     }
 
-    /// Reads the keys of all wires: each file once for a start, or for a reload.
+    /// Reads the keys of all wires, each file once for a start or a reload.
     ///
     /// # Errors
-    /// Every file that cannot be read, that others may read or change, or that holds no key.
+    /// Every file that cannot be read, that others can read or change, or that contains no key.
     pub fn read_wire_keys(&self) -> Check<WireKeys> {
         let root = KeyPath::default();
         let ports = self.wires().map(|(port, wire)| {
@@ -353,10 +354,10 @@ impl Config {
         document::all(checks).map(|()| keys)
     }
 
-    /// The keys that a wire accepts, from those that were read, and the one that it sends under.
+    /// Returns the keys that a wire accepts, and the one to send under.
     ///
     /// # Errors
-    /// [`WireKeyError`] for a key that was not read, or for keys that do not go together.
+    /// [`WireKeyError`] for a key that was not read, or for inconsistent keys.
     pub fn wire_keys(
         &self,
         port: usize,
@@ -378,7 +379,7 @@ impl Config {
         Ok((ring, key.map_or(KeyId::NONE, KeyId)))
     }
 
-    /// The keys of a port's wire: where they are configured, what they are, and the one to send under.
+    /// The keys of a port's wire: where they are configured, the keys, and the `id` to send under.
     fn key_list(&self, port: usize) -> (String, &[WireKey], Option<u16>) {
         let (own, all) = (self.wire(port), self.wire.as_ref());
         let own_key = own.and_then(|own| own.key);
@@ -397,7 +398,7 @@ impl Config {
     }
 }
 
-/// A key from its file.
+/// Reads a key from its file.
 fn read_key(file: &std::path::Path) -> Result<Key, String> {
     const DIGITS: usize = 32;
     let text = secret::read_line(file, DIGITS).map_err(|fault: SecretFault| fault.to_string())?;
@@ -411,7 +412,7 @@ fn read_key(file: &std::path::Path) -> Result<Key, String> {
     Ok(Key::new(number.to_be_bytes()))
 }
 
-/// Least MTU of a port with a wire: what every IPv4 router passes whole.
+/// Least MTU of a port with a wire: every IPv4 router passes packets of this size whole.
 const MTU_MIN: u16 = 576;
 
 pub(super) fn switch(path: &KeyPath, config: &Config) -> Check {
@@ -425,7 +426,7 @@ fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
     let path = path.key("keys");
     let mut ids = HashSet::new();
     each(&path, keys, |path, key| {
-        unique(&mut ids, key.id, path.key("id"), "a number of its own")?;
+        unique(&mut ids, key.id, path.key("id"), "a unique number")?;
         let is_named = !key.file.as_os_str().is_empty();
         ensure(is_named, path.key("file"), "a file's name", "none")?;
         let text = key.file.as_os_str().as_encoded_bytes();
@@ -435,7 +436,7 @@ fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
     })
 }
 
-/// The key to send under is one of `keys`.
+/// Checks that the key to send under is one of `keys`.
 fn key(path: &KeyPath, key: Option<u16>, keys: &[WireKey]) -> Check {
     let Some(key) = key else { return Ok(()) };
     let is_known = keys.iter().any(|known| known.id == key);
@@ -454,18 +455,18 @@ pub(super) fn wires(path: &KeyPath, config: &Config) -> Check {
         self::wire(&path, wire, config)?;
         if let Some(peer) = &wire.peer {
             let ends = (peer.local, peer.remote, peer.udp_port);
-            let expected = "ends of its own";
+            let expected = "unique addresses";
             unique(&mut peers, ends, path.key("peer"), expected)?;
         }
         sizes(&path, index, wire, config)
     }))
 }
 
-/// What must be present as well.
+/// Checks the settings that a wire depends on.
 fn around(path: &KeyPath, index: usize, port: &Port, config: &Config) -> Check {
     let wire = path.key("wire");
     let is_real = matches!(port.device, Device::Dpdk(_));
-    let expected = "no such key here: only a DPDK device has another end";
+    let expected = "no such key: only a DPDK device has another end";
     ensure(is_real, wire.clone(), expected, &port.device)?;
     let measurement = &config.measurement;
     let expected = "`measurement.enabled` with a segment on the wire";
@@ -497,7 +498,7 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
         self::peer(&path.key("peer"), peer)?;
     }
     classes(&path.key("classes"), wire, config)?;
-    // Types that this switch gives another meaning.
+    // Ethernet types with another meaning in this switch.
     let is_free = !matches!(
         wire.ethertype,
         IPV4 | ARP | VLAN | IPV6 | MAC_CONTROL | QINQ
@@ -515,7 +516,7 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
         name(path.key("peer_port"), port)?;
     }
     let own = config.wire_switch();
-    let expected = "another switch's number than `wire.switch`";
+    let expected = "a number other than `wire.switch`";
     let is_other = wire.peer_switch != Some(own);
     ensure(is_other, path.key("peer_switch"), expected, own)?;
     let expected = "`keys` here, or `wire.keys` beside `ports`, or true";
@@ -544,7 +545,7 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
 }
 
 fn peer(path: &KeyPath, peer: &WirePeer) -> Check {
-    let expected = "an address of one station";
+    let expected = "a unicast address";
     for (key, address) in [("local", peer.local), ("remote", peer.remote)] {
         let is_usable =
             !address.is_unspecified() && !address.is_multicast() && !address.is_loopback();
@@ -554,9 +555,9 @@ fn peer(path: &KeyPath, peer: &WirePeer) -> Check {
     let expected = "an address of the family of `local`";
     ensure(is_alike, path.key("remote"), expected, peer.remote)?;
     let is_other = peer.local != peer.remote;
-    let expected = "another address than `local`";
+    let expected = "an address other than `local`";
     ensure(is_other, path.key("remote"), expected, peer.remote)?;
-    let expected = "an Ethernet address of one station";
+    let expected = "a unicast MAC address";
     let mut addresses = vec![("gateway", peer.gateway)];
     addresses.extend(peer.source_mac.map(|mac| ("source_mac", mac)));
     for (key, mac) in addresses {
@@ -580,7 +581,7 @@ fn classes(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
     Ok(())
 }
 
-/// All that is sent in an epoch fits the share.
+/// Checks that all control frames of an epoch fit the share.
 fn sizes(path: &KeyPath, index: usize, wire: &Wire, config: &Config) -> Check {
     let bytes = config.wire_bytes(index);
     let bytes = laid_out(path.clone(), bytes, "sizes that can be laid out")?;
@@ -589,7 +590,7 @@ fn sizes(path: &KeyPath, index: usize, wire: &Wire, config: &Config) -> Check {
         bytes.excess() == 0,
         path.key("share"),
         format!(
-            "control frames of {} bytes an epoch at most ({} of {}bit/s for {} ms)",
+            "at most {} bytes of control frames an epoch ({} of {}bit/s for {} ms)",
             bytes.share,
             wire.share,
             rate(capacity_bps as f64),

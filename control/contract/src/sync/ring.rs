@@ -1,9 +1,9 @@
 //! A ring with one writer and one reader, as loom sees it.
 //!
-//! Where an item is is no concern of the model: items are behind plain locks, which loom does not see
-//! and which order nothing for it. That an item is there is said by `tail`, that its slot is free again by
-//! `head`, and that the other end is gone by `is_abandoned`: these are loom's. Reading the last orders nothing
-//! by itself, since `rtrb` does not document that it does.
+//! The model does not include where an item is stored: items are behind plain locks, which loom does not see
+//! and which order nothing for it. `tail` publishes an item, `head` a free slot, and `is_abandoned` the end of
+//! the other side; these are loom's. Reading `is_abandoned` orders nothing by itself, because `rtrb` does not
+//! document that it does.
 #![expect(missing_docs, reason = "the calls are those of rtrb")]
 
 use std::cell::OnceCell;
@@ -31,11 +31,11 @@ pub struct Producer<T>(Arc<Shared<T>>);
 #[derive(Debug)]
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
-    /// What was looked at and not taken yet.
+    /// An item that was peeked at and not taken yet.
     front: OnceCell<T>,
 }
 
-/// No item is there, or no room.
+/// The ring is empty, or full.
 #[derive(Debug)]
 pub struct Unready;
 
@@ -120,7 +120,7 @@ impl<T> Consumer<T> {
 
     pub fn peek(&self) -> Result<&T, Unready> {
         if self.front.get().is_none() {
-            // It was empty: nothing is given back.
+            // It was empty, so nothing is returned.
             let _ = self.front.set(self.take()?);
         }
         self.front.get().ok_or(Unready)

@@ -1,4 +1,4 @@
-//! TAI, as workers read it: a line through the time stamp counter, drawn anew several times a second.
+//! TAI as read by workers: a line through the time stamp counter, updated several times a second.
 
 use measure::time::{TickRate, Ticks};
 
@@ -25,7 +25,7 @@ impl TaiLine {
         }
     }
 
-    /// The time at `ticks`, which may be before the line's own tick.
+    /// The time at `ticks`, which may precede the line's own tick.
     #[inline]
     pub fn tai_ns(&self, ticks: Ticks) -> u64 {
         let away = i128::from(ticks.signed_since(self.ticks));
@@ -38,10 +38,10 @@ impl TaiLine {
     }
 }
 
-/// The present line, written by the control core, read by workers without a lock: a sequence lock.
+/// The current line, written by the control core and read by workers without a lock: a sequence lock.
 #[derive(Debug, Default)]
 pub struct SharedLine {
-    /// Odd while it is written; 0: never was.
+    /// Odd during a write; 0 before the first.
     sequence: AtomicU64,
     ticks: AtomicU64,
     tai_ns: AtomicU64,
@@ -50,20 +50,20 @@ pub struct SharedLine {
 }
 
 impl SharedLine {
-    /// Counts a step of the clock: it was set, so that times before the line that comes next and times
-    /// after it do not go together. For the one writer.
+    /// Counts a step of the clock: times before the next line and after it cannot be compared. Only for the
+    /// writer.
     pub fn count_step(&self) {
         self.steps
             .store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Steps so far. A reader that sees the line after a step, and looks here then, sees the step.
+    /// Steps so far. A reader that has seen the line after a step sees the step here, too.
     #[inline]
     pub fn steps(&self) -> u64 {
         self.steps.load(Ordering::Acquire)
     }
 
-    /// Draws another line. For one writer.
+    /// Sets the line. Only for the writer.
     pub fn set(&self, line: TaiLine) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence + 1, Ordering::Relaxed);
@@ -75,8 +75,8 @@ impl SharedLine {
         self.sequence.store(sequence + 2, Ordering::Release);
     }
 
-    /// Renews `known`, a line and its version (0 at first), if there is a newer one; does nothing
-    /// while one is being written.
+    /// Updates `known`, a line and its version (0 at first), if there is a newer one; does nothing during a
+    /// write.
     #[inline]
     pub fn renew(&self, known: &mut (u64, TaiLine)) {
         let before = self.sequence.load(Ordering::Acquire);

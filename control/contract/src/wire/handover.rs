@@ -10,7 +10,7 @@
 //!  next_order       <------ sessions -------------  order
 //! ```
 //!
-//! Frames travel in boxes that circulate: nobody allocates.
+//! Frames travel in boxes that circulate, so nothing is allocated.
 
 use std::sync::Arc;
 
@@ -26,29 +26,29 @@ use crate::sync::{
     put,
 };
 
-/// Shards in circulation for each end: one open, and three epochs that wait for what belongs to them.
+/// Shards in circulation for each end: one open, and three epochs that wait for further data.
 pub const SHARDS_PER_END: usize = 4;
 
-/// Frames in each direction that wait at most.
+/// Most frames queued in each direction.
 pub const FRAMES_MAX: usize = if cfg!(feature = "loom") { 2 } else { 256 };
 
-/// Of those that were heard, hellos at most: they belong to no session, so that anybody can have
-/// recorded them, and must not take the room of frames that do.
+/// Most received hellos queued. Hellos belong to no session, so an attacker could replay recorded ones;
+/// they must not take the room of other frames.
 pub const HELLOS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 64 };
 
 /// Most bytes of a control frame between worker and control core: the payload of an Ethernet frame.
 pub const FRAME_ROOM: usize = 1_500;
 
-/// A control frame: what follows the Ethernet or UDP header, from magic to tag.
+/// A control frame: the bytes after the Ethernet or UDP header, from magic to tag.
 #[derive(Debug, Clone)]
 pub struct FrameBox {
-    /// Its bytes; the first `len` count.
+    /// Its bytes; the first `len` are valid.
     pub bytes: [u8; FRAME_ROOM],
-    /// How many.
+    /// Number of valid bytes.
     pub len: usize,
     /// When it was received: nanoseconds of TAI.
     pub tai_ns: u64,
-    /// The wire's segment with whose DSCP it is sent; a direct link has only 0.
+    /// The segment of the wire whose DSCP it is sent with; always 0 on a direct link.
     pub segment: u16,
 }
 
@@ -62,18 +62,18 @@ impl FrameBox {
         })
     }
 
-    /// Holds `frame` from now on, or as much of it as there is room for.
+    /// Stores `frame`, or as much of it as fits.
     fn fill(&mut self, frame: &[u8]) {
         self.len = frame.len().min(FRAME_ROOM);
         self.bytes[..self.len].copy_from_slice(&frame[..self.len]);
     }
 
-    /// What it is for; `None` where it is no control frame.
+    /// Its kind; `None` if it is not a control frame.
     pub fn kind(&self) -> Option<Kind> {
         Frame::parse(self.frame()).ok().map(|frame| frame.kind())
     }
 
-    /// What counts of it.
+    /// The valid bytes.
     pub fn frame(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
@@ -93,11 +93,12 @@ pub struct WireWorkerEnd {
     orders: Consumer<Order>,
     /// The clock.
     pub line: Arc<SharedLine>,
-    /// What it counts.
+    /// The worker's counters.
     pub counters: Arc<WireCounters>,
-    /// Set by the control core while data must not pass: the port is looped.
+    /// Set by the control core while data must not pass, because the port is looped.
     pub is_blocked: Arc<AtomicBool>,
-    /// Set by the control core while this end's clock is kept: hellos from other times are stale.
+    /// Set by the control core while this end's clock is synchronised; hellos from other times are then
+    /// stale.
     pub is_clock_kept: Arc<AtomicBool>,
 }
 
@@ -111,7 +112,7 @@ pub struct WireControlEnd {
     heard: Emptier<Box<FrameBox>, Box<FrameBox>>,
     to_send: Filler<Box<FrameBox>, Box<FrameBox>>,
     orders: Producer<Order>,
-    /// What the worker counts.
+    /// The worker's counters.
     pub counters: Arc<WireCounters>,
     is_blocked: Arc<AtomicBool>,
     is_clock_kept: Arc<AtomicBool>,
@@ -155,18 +156,18 @@ pub fn wire_handover(
 }
 
 impl WireWorkerEnd {
-    /// An empty shard for the coming epoch at an end; `None`: that epoch goes unmeasured.
+    /// Takes an empty shard for the coming epoch at an end; `None` if there is none, and the epoch is not
+    /// measured.
     pub fn take_empty(&mut self, end: End) -> Option<Box<WireShard>> {
         self.shards[end as usize].empty.pop().ok()
     }
 
-    /// Gives a sealed shard away. Cannot fail: the ring holds as many as circulate.
+    /// Returns a sealed shard to the control core. Cannot fail: the ring holds as many as circulate.
     pub fn give_sealed(&mut self, end: End, sealed: SealedWire) {
         put(&mut self.shards[end as usize].full, sealed);
     }
 
-    /// Forwards an accepted frame; `false` when there is no room for one of its kind: it is as good as
-    /// lost.
+    /// Forwards an accepted frame; returns `false`, and drops it, if there is no room for one of its kind.
     pub fn hear(&mut self, frame: &[u8], kind: Kind, tai_ns: u64) -> bool {
         let kept_free = match kind {
             Kind::Hello => FRAMES_MAX - HELLOS_MAX,
@@ -184,19 +185,19 @@ impl WireWorkerEnd {
         self.heard.full.push(boxed).is_ok()
     }
 
-    /// The next frame to be sent, left where it is until [`sent`](Self::sent).
+    /// The next frame to send, which stays queued until [`sent`](Self::sent).
     pub fn to_send(&self) -> Option<&FrameBox> {
         self.to_send.full.peek().ok().map(Box::as_ref)
     }
 
-    /// The frame that [`to_send`](Self::to_send) gave has gone.
+    /// Removes the frame that [`to_send`](Self::to_send) returned.
     pub fn sent(&mut self) {
         if let Ok(boxed) = self.to_send.full.pop() {
             put(&mut self.to_send.empty, boxed);
         }
     }
 
-    /// What the control core wants next.
+    /// The next order from the control core.
     pub fn next_order(&mut self) -> Option<Order> {
         self.orders.pop().ok()
     }
@@ -210,18 +211,18 @@ impl WireControlEnd {
         Some(sealed)
     }
 
-    /// Empties a shard and gives it back to the worker, which keeps the distributions of these flows' delays in it.
+    /// Empties a shard and returns it to the worker, which records the distributions of these flows' delays in it.
     pub fn give_back(&mut self, end: End, mut shard: Box<WireShard>, named: &[FlowOnSegment]) {
         shard.clear();
         shard.flows.name(named);
         let taken = &mut self.taken[end as usize];
         *taken = taken.saturating_sub(1);
-        // One that was replaced in the meantime finds no room, and is freed.
+        // A shard that was replaced in the meantime finds no room, and is freed.
         let _ = self.shards[end as usize].empty.push(shard);
     }
 
-    /// Gives the worker new shards for all that were taken and not given back: they are lost, with
-    /// what took them. Returns how many these are.
+    /// Gives the worker new shards for all that were taken and not returned, which were lost with their
+    /// holder. Returns their number.
     pub fn replace_taken(&mut self, end: End, layout: &WireLayout) -> u64 {
         let taken = std::mem::take(&mut self.taken[end as usize]);
         let empty = &mut self.shards[end as usize].empty;
@@ -231,7 +232,7 @@ impl WireControlEnd {
         taken as u64
     }
 
-    /// The next frame that was heard: a copy, so that its box is back whatever becomes of the frame.
+    /// The next received frame: a copy, so that its box returns in any case.
     pub fn next_heard(&mut self) -> Option<FrameBox> {
         let boxed = self.heard.full.pop().ok()?;
         let heard = FrameBox::clone(&boxed);
@@ -239,12 +240,13 @@ impl WireControlEnd {
         Some(heard)
     }
 
-    /// Frames that can be given to the worker at once.
+    /// Number of frames that can be queued for the worker now.
     pub fn room(&self) -> usize {
         self.to_send.empty.slots()
     }
 
-    /// Gives the worker a frame to send, of [`FRAME_ROOM`] bytes at most; `false` when there is no room.
+    /// Queues a frame for the worker to send, at most [`FRAME_ROOM`] bytes; returns `false` if there is no
+    /// room.
     pub fn send(&mut self, segment: u16, frame: &[u8]) -> bool {
         let Ok(mut boxed) = self.to_send.empty.pop() else {
             return false;
@@ -255,10 +257,10 @@ impl WireControlEnd {
         true
     }
 
-    /// Orders; `Err` gives it back when there is no room: again later.
+    /// Sends an order to the worker.
     ///
     /// # Errors
-    /// The order.
+    /// Returns the order if there is no room; try again later.
     #[expect(clippy::result_large_err, reason = "it is the order, which moves back")]
     pub fn order(&mut self, order: Order) -> Result<(), Order> {
         self.orders
@@ -266,12 +268,12 @@ impl WireControlEnd {
             .map_err(|PushError::Full(order)| order)
     }
 
-    /// Lets data pass, or not.
+    /// Blocks data, or lets it pass.
     pub fn block(&self, is_blocked: bool) {
         self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
-    /// Says whether this end's clock is kept.
+    /// Sets whether this end's clock is synchronised.
     pub fn keep_clock(&self, is_kept: bool) {
         self.is_clock_kept.store(is_kept, Ordering::Relaxed);
     }

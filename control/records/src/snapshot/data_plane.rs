@@ -17,68 +17,68 @@ record! {
     pub struct Port {
         /// Its name.
         pub name: String,
-        /// It was removed from the configuration, and is shown for what it has counted.
+        /// Whether it was removed from the configuration, and is shown for its counters only.
         #[serde(default)]
         pub is_absent: bool,
-        /// The device behind it.
+        /// Its device.
         pub facts: PortFact,
-        /// What its workers count.
+        /// Its counters, over all workers.
         #[serde(flatten)]
         pub counts: PortReading,
         /// Packets a second received, over the last second or so.
         pub rx_pps: f64,
         /// Packets a second sent, over the last second or so.
         pub tx_pps: f64,
-        /// Packets dropped, by reason; those of the egress queue count at its port.
+        /// Packets dropped, by reason; drops at the egress queue count at the egress port.
         #[metric(Counter = "vernier_port_dropped_packets_total", label = "reason")]
         pub drops: Vec<Labelled>,
-        /// Packets received and parsed, by what the parser found; they are parsed for flows, LDS and wires.
+        /// Received packets that were parsed (for flows, LDS and wires), by what the parser found.
         #[metric(Counter = "vernier_port_parsed_packets_total", label = "kind")]
         pub kinds: Vec<Labelled>,
-        /// What left by the port, by class.
+        /// Transmitted and dropped packets, by class.
         pub classes: Vec<ClassCounts>,
         /// Its egress queues.
         pub queues: Vec<QueueCounts>,
-        /// The device that it leads to, where packets are measured around one.
+        /// The device that it leads to, if packets are measured around one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub around: Option<AroundCounts>,
-        /// Who is at the other end of its link.
+        /// Neighbours at the other end of its link.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub neighbours: Vec<LldpNeighbour>,
     }
 }
 
-/// A neighbour of a port, as it says of itself by LLDP (IEEE 802.1AB). Texts have at most 64 characters.
+/// A neighbour of a port, as it describes itself by LLDP (IEEE 802.1AB). Texts have at most 64 characters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LldpNeighbour {
-    /// Its system name; its chassis where it has none.
+    /// Its system name, or its chassis if it has none.
     pub system: String,
-    /// Its chassis: an Ethernet address, or a name.
+    /// Its chassis: a MAC address, or a name.
     pub chassis: String,
-    /// Its port: an Ethernet address, or a name.
+    /// Its port: a MAC address, or a name.
     pub port: String,
-    /// When it was heard last, in seconds since 1970.
+    /// When it was last heard, in seconds since 1970.
     pub heard_unix_s: f64,
-    /// Seconds for which that holds, from then on.
+    /// Seconds for which its information stays valid.
     pub ttl_s: u16,
 }
 
-/// What enters a device of others by a port of this switch, and comes back by it.
+/// Packets that enter another device by a port of this switch, and return by it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AroundCounts {
     /// The device.
     pub device: String,
-    /// What the workers count.
+    /// Counters of the workers.
     #[serde(flatten)]
     pub counts: AroundReading,
 }
 
-/// What left by a port, of one class.
+/// Packets of one class that left by a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassCounts {
     /// The class; `all` unless classes are configured.
     pub class: String,
-    /// What its workers count.
+    /// Counters of the workers.
     #[serde(flatten)]
     pub counts: ClassReading,
 }
@@ -87,9 +87,9 @@ record! {
     /// One egress queue of a port.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct QueueCounts {
-        /// Its classes, `gold+silver`; `all` for the only one.
+        /// Its classes, `gold+silver`; `all` if it is the only queue.
         pub queue: String,
-        /// What its workers count.
+        /// Counters of the workers.
         #[serde(flatten)]
         pub counts: QueueReading,
         /// Packets dropped at the egress queue, by reason.
@@ -99,7 +99,7 @@ record! {
 }
 
 impl Port {
-    /// Whether packets came in by it, were to leave by it, or were copied.
+    /// Whether it has counted received, transmitted, dropped or copied packets.
     pub fn has_counted(&self) -> bool {
         let dropped = self.drops.iter().any(|drops| drops.packets > 0);
         self.counts.rx_packets + self.counts.tx_packets + self.counts.copies > 0 || dropped
@@ -138,29 +138,29 @@ record! {
         /// Whether the link is up.
         #[metric(Gauge = "vernier_port_link_up")]
         pub is_up: bool,
-        /// Whether the device is not there, and its other figures are the last ones: it was unplugged, and its port is
-        /// not used again before a restart; or its interface was deleted, or its `net_memif` server ended, and it is
-        /// used again when that is back.
+        /// Whether the device is gone, so that its other figures are the last known ones. A port that was unplugged
+        /// is not used again before a restart; a deleted interface or an ended `net_memif` server is used again when
+        /// it is back.
         #[serde(default)]
         #[metric(Gauge = "vernier_port_removed")]
         pub is_removed: bool,
         /// Times that the link went down.
         #[metric(Counter = "vernier_port_link_flaps_total")]
         pub link_flaps: u64,
-        /// What the device counts; absent where the device belongs to the host program.
+        /// Counters of the device; absent if the device belongs to the host program.
         #[serde(flatten)]
         pub device: Option<DeviceCounts>,
     }
 }
 
 record! {
-    /// What the device behind a port counts in addition to the packets that pass.
+    /// Counters of the device behind a port, in addition to passing packets.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct DeviceCounts {
         /// Packets that the device dropped because no descriptor was free.
         #[metric(Counter = "vernier_port_device_missed_packets_total")]
         pub missed_packets: u64,
-        /// Packets that the device received with errors.
+        /// Erroneous packets that the device received.
         #[metric(Counter = "vernier_port_device_receive_errors_total")]
         pub rx_error_packets: u64,
         /// Packets that the device could not send.
@@ -176,7 +176,7 @@ record! {
     /// One worker.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Worker {
-        /// What it counts.
+        /// Its counters.
         #[serde(flatten)]
         pub counts: WorkerReading,
         /// Share of the last second or so that the worker spent on packets, 0 to 1.
@@ -185,7 +185,7 @@ record! {
         /// Time that the worker spent on packets.
         #[metric(Counter = "vernier_worker_busy_seconds_total")]
         pub busy_s: f64,
-        /// Longest recent time between two polls of a port: stamps cannot show less.
+        /// Longest recent time between two polls of a port, which is the resolution of its stamps.
         #[metric(Gauge = "vernier_worker_stamp_uncertainty_seconds", per_unit = 1e9)]
         pub poll_gap_max_ns: f64,
         /// Epochs that the worker could not measure because no empty shard was ready.
@@ -204,10 +204,10 @@ record! {
     }
 }
 
-/// Bursts of one size, and those smaller that are larger than the size before.
+/// Bursts up to one size, and larger than the next smaller size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bursts {
-    /// Most packets of such a burst; `None` where there is no limit.
+    /// Most packets of such a burst; `None` for no limit.
     pub le_packets: Option<u64>,
     /// Bursts.
     pub bursts: u64,
@@ -220,10 +220,10 @@ record! {
         /// Addresses in the filtering database.
         #[metric(Gauge = "vernier_fdb_entries")]
         pub entries: u64,
-        /// Most addresses that the filtering database holds.
+        /// Capacity of the filtering database, in addresses.
         #[metric(Gauge = "vernier_fdb_capacity")]
         pub capacity: u64,
-        /// What happened to them.
+        /// Its counters.
         #[serde(flatten)]
         pub stats: FdbStats,
     }
@@ -232,10 +232,10 @@ record! {
 /// A pool of packet buffers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
-    /// Its name, that of its NUMA node: `node0`.
+    /// Its name, after its NUMA node: `node0`.
     pub name: String,
     /// Buffers in use.
     pub used: u64,
-    /// Buffers in all.
+    /// Buffers in total.
     pub size: u64,
 }

@@ -16,32 +16,31 @@ use super::{Delay, Labelled, Snapshot, WireFlow};
 use crate::history::{Course, History};
 use crate::query::{FEW_PACKETS, FlowOrder, FlowQuery, selects};
 
-/// The flows that are tracked.
+/// The tracked flows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
-    /// Their numbers.
+    /// Their totals.
     #[serde(flatten)]
     pub totals: FlowTotals,
-    /// The flows that have series of their own, the greatest first.
+    /// The flows with series of their own, the largest first.
     pub top: Vec<TopFlow>,
-    /// For each segment with flows, what was credited to no flow with series of its own.
+    /// For each segment with flows, the credits of flows without series of their own.
     pub other: Vec<OtherFlows>,
-    /// Joint decoding; `None` where there is none.
+    /// Joint decoding; `None` if it is off.
     pub decoding: Option<Decoding>,
-    /// How estimates compare with stamps, by method and size of flows.
+    /// Accuracy of estimates against stamps, by method and size of flows.
     #[serde(default)]
     pub judged: Vec<JudgedEstimates>,
     /// Every flow in the directory at the end of an epoch.
     #[serde(skip)]
     pub list: Arc<FlowList>,
-    /// Flows that were forgotten last, with their final figures, the last one last; at most
-    /// [`ENDED_MAX`].
+    /// Recently forgotten flows with their final figures, the latest last; at most [`ENDED_MAX`].
     #[serde(skip)]
     pub ended: Arc<FlowList>,
 }
 
 record! {
-    /// The flows that are tracked, in numbers.
+    /// Totals of the tracked flows.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct FlowTotals {
         /// Flows that have a slot.
@@ -50,7 +49,7 @@ record! {
         /// Slots of all workers.
         #[metric(Gauge = "vernier_flow_slots")]
         pub slots: u64,
-        /// Slots that are free.
+        /// Free slots.
         #[metric(Gauge = "vernier_flow_slots_free")]
         pub free_slots: u64,
         /// New flows.
@@ -58,12 +57,12 @@ record! {
         pub new: u64,
         /// Flows that lost their slot because they were idle.
         pub expired: u64,
-        /// Flows that lost their slot to others.
+        /// Flows that lost their slot to other flows.
         pub evicted: u64,
-        /// Packets of flows that are not tracked, by reason.
+        /// Packets of untracked flows, by reason.
         #[metric(Counter = "vernier_flows_untracked_packets_total", label = "reason")]
         pub untracked: Vec<Labelled>,
-        /// Flows with packets in an epoch that had no series of their own and were added to flow="other", summed over
+        /// Flows with packets in an epoch but without series of their own, added up in flow="other"; summed over
         /// epochs.
         #[metric(Counter = "vernier_flows_folded_total")]
         pub folded: u64,
@@ -77,18 +76,18 @@ record! {
     /// A flow on a segment, inside the switch or of a wire.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Flow {
-        /// `10.0.0.1:1024>10.0.0.2:80/tcp`; `#` and 16 hexadecimal digits, its hash, where only a wire has seen it.
+        /// `10.0.0.1:1024>10.0.0.2:80/tcp`; or `#` and its hash, 16 hexadecimal digits, if only a wire has seen it.
         pub flow: String,
         /// Name of the ingress port; on a wire `port:peer`, the port at the other end.
         pub ingress: String,
-        /// Name of the egress port; on a wire the port by which packets arrive.
+        /// Name of the egress port; on a wire, the port where packets arrive.
         pub egress: String,
         /// Its class.
         pub class: String,
-        /// Whether the segment arrives by a wire: epochs are then the sender's, and there are no stamps.
+        /// Whether the segment arrives by a wire. If so, epochs are the sender's, and there are no stamps.
         #[serde(default)]
         pub is_on_wire: bool,
-        /// The epoch in which it was first seen, or seen again after it had been forgotten.
+        /// The epoch in which it was first seen, or first seen again after it was forgotten.
         pub first_epoch: u64,
         /// The last epoch in which it had packets.
         pub last_epoch: u64,
@@ -98,30 +97,30 @@ record! {
         pub last_seen_unix_s: f64,
         /// Figures of its last epoch.
         pub last: FlowFigures,
-        /// Figures since it was first seen; on a wire over the epochs that were decoded.
+        /// Figures since it was first seen; on a wire, over the decoded epochs.
         pub total: FlowFigures,
         /// Percentiles of the flow's stamped delay in its last epoch, exact to an eighth; its exact maximum as
         /// `share="1"`.
         #[serde(default)]
         #[metric(Gauge = "vernier_flow_delay_last_epoch_seconds", label = "share", per_unit = 1e9)]
         pub quantiles: Option<FlowQuantiles>,
-        /// The estimate of its mean to use: that with the smallest bound, or `combined` of two similar ones; `None`
+        /// The best estimate of its mean: the one with the smallest bound, or `combined` if two are similar; `None`
         /// without any.
         pub estimate: Option<FlowEstimate>,
-        /// Estimates by each method that has one.
+        /// Estimates of all methods.
         #[serde(default)]
         pub estimates: Vec<FlowEstimate>,
         /// On a wire, the mean since it was first seen; `None` inside the switch, or without any.
         #[serde(default)]
         pub running: Option<RunningMean>,
-        /// What references (RLI) say of it inside the switch; `None` without any, and on wires.
+        /// Estimates from references (RLI) inside the switch; `None` without any, and on wires.
         #[serde(default)]
         pub references: Option<FlowReferences>,
     }
 }
 
-/// Percentiles of a flow's delays in one epoch: of the flows that have series of their own, at most an eighth off, or a
-/// nanosecond; of a wire's largest flows, by references, where enough of them arrived.
+/// Percentiles of a flow's delays in one epoch. For flows with series of their own they are off by an eighth or a
+/// nanosecond at most; for a wire's largest flows they come from references, if enough arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowQuantiles {
     /// Median.
@@ -130,12 +129,12 @@ pub struct FlowQuantiles {
     pub p90_ns: f64,
     /// 99th percentile.
     pub p99_ns: f64,
-    /// The exact maximum; `None` where delays are not stamped, but interpolated between references.
+    /// The exact maximum; `None` if delays are interpolated between references instead of stamped.
     pub max_ns: Option<f64>,
 }
 
 impl Shown for FlowQuantiles {
-    /// By their shares.
+    /// Percentiles by their shares.
     fn show(&self, per_unit: f64, each: Each<'_>) {
         let percentiles = [
             ("0.5", self.p50_ns),
@@ -149,47 +148,47 @@ impl Shown for FlowQuantiles {
     }
 }
 
-/// What was counted of a flow, and its delays by stamps: exact, but for what is said of wires.
+/// Counts of a flow, and its delays by stamps; exact, except on wires as noted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowFigures {
     /// Packets that left the segment.
     pub packets: u64,
     /// Bytes of these, without frame check sequences.
     pub bytes: u64,
-    /// Packets lost; on a wire at most so many, and `None` where no row of the sketch takes every packet.
+    /// Packets lost. On a wire an upper limit, and `None` if no row of the sketch takes every packet.
     pub lost_packets: Option<u64>,
     /// Mean of the stamped delays in nanoseconds; `None` without packets, and on wires.
     pub mean_ns: Option<f64>,
-    /// Standard deviation of delays in nanoseconds; on a wire by references (RLI), `None` where they say nothing.
+    /// Standard deviation of delays in nanoseconds; on a wire from references (RLI), `None` if they give none.
     pub stddev_ns: Option<f64>,
 }
 
 /// A mean over several epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunningMean {
-    /// Epochs that it is over: those whose estimates had a bound.
+    /// Its epochs: those whose estimates had a bound.
     pub epochs: u64,
     /// The flow's packets in them.
     pub packets: u64,
     /// Mean delay of these packets in nanoseconds.
     pub mean_ns: f64,
-    /// Half-width of the nominal 98 % interval: the mean of the epochs' bounds, by packets, because all of them may be
-    /// off to one side, as clocks are.
+    /// Half-width of the nominal 98 % interval: the mean of the epochs' bounds weighted by packets, because all may
+    /// be off in the same direction, as clocks are.
     pub bound_ns: f64,
 }
 
-/// A flow's delays by references (RLI).
+/// A flow's delays from references (RLI).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowReferences {
     /// How delays between references are estimated: `rli-l`, `rli`, `rli-s` or `rli-as`.
     pub method: FlowMethod,
-    /// Of its last epoch; `None` where no packet of that was estimated.
+    /// Figures of its last epoch; `None` if none of its packets was estimated.
     pub last: Option<ReferenceFigures>,
     /// Since it was first seen.
     pub total: ReferenceFigures,
 }
 
-/// Figures of delays that were estimated by references.
+/// Figures of delays estimated from references.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReferenceFigures {
     /// Packets whose delay was estimated.
@@ -211,22 +210,22 @@ labelled_enum! {
         LdsJoint = "lds-joint",
         /// Joint decoding of the sum of several epochs' sketches.
         LdsJointSum = "lds-joint-sum",
-        /// The LDS paper's estimator, where joint decoding used it instead: without a bound.
+        /// The LDS paper's estimator, as fallback of joint decoding; without a bound.
         LdsPaper = "lds-paper",
-        /// The mean of the other flows, without a bound: the flow lost packets in each of its cells, so that none is
+        /// The mean of the other flows, without a bound: the flow lost packets in each of its cells, so none is
         /// usable.
         LdsPrior = "lds-prior",
-        /// Joint decoding that sets out from what references say of each flow.
+        /// Joint decoding that starts from the references' estimate of each flow.
         Hybrid = "hybrid",
         /// The hybrid and references, weighted by their bounds.
         Combined = "combined",
-        /// References: the delay of the one before (RLI-L).
+        /// References: the delay of the reference before (RLI-L).
         RliL = "rli-l",
-        /// References: on the line between two (RLI).
+        /// References: on the line between two references (RLI).
         Rli = "rli",
-        /// References: on a curve that is true to the sums that they carry (RLI-S).
+        /// References: on a curve that matches the sums they carry (RLI-S).
         RliS = "rli-s",
-        /// References: on a curve that goes through the ends of idle times, too (RLI-AS).
+        /// References: on a curve through the ends of idle times as well (RLI-AS).
         RliAs = "rli-as",
     }
 }
@@ -235,20 +234,20 @@ record! {
     /// An estimate of a flow's mean delay.
     #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct FlowEstimate {
-        /// By which method.
+        /// Its method.
         pub method: FlowMethod,
         /// The last epoch that it is for.
         pub epoch: u64,
-        /// Epochs that the estimate is for: 1, or the sum of several where decoding takes long.
+        /// Epochs in the estimate: 1, or the number in a sum if decoding takes long.
         #[metric(Gauge = "vernier_flow_estimated_epochs")]
         pub epochs: u32,
         /// The flow's packets in these epochs.
         pub packets: u64,
-        /// Mean delay of the flow over the epochs that the estimate is for.
+        /// Mean delay of the flow over the epochs in the estimate.
         #[metric(Gauge = "vernier_flow_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
-        /// Half-width of the nominal 98 % interval around the estimated mean, at least the clock's resolution; absent where
-        /// the error is not known.
+        /// Half-width of the nominal 98 % interval around the estimated mean, at least the clock's resolution; absent
+        /// if the error is unknown.
         #[metric(Gauge = "vernier_flow_delay_bound_seconds", per_unit = 1e9)]
         pub bound_ns: Option<f64>,
         /// Whether the stamped mean of the same packets is within the bound; `None` without a bound.
@@ -262,18 +261,18 @@ pub struct TopFlow {
     /// The flow, at its last epoch.
     #[serde(flatten)]
     pub flow: Flow,
-    /// Why it is here: `pinned`, `packets` or `delay`.
+    /// Why it has series of its own: `pinned`, `packets` or `delay`.
     pub reason: String,
-    /// The epoch from which on it was credited.
+    /// The first epoch that was credited to it.
     pub since_epoch: u64,
-    /// What it was credited with since.
+    /// Its credits since then.
     pub credited: Credit,
     /// Its delays of the last minute, ten minutes and hour.
     #[serde(skip)]
     pub history: History,
 }
 
-/// What was credited to no flow with series of its own, on one segment.
+/// Credits of all flows without series of their own, on one segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherFlows {
     /// Its ports and class.
@@ -284,14 +283,14 @@ pub struct OtherFlows {
 }
 
 record! {
-    /// Sums that only rise. Every packet that is measured is credited to one flow, or to `other`.
+    /// Sums that only rise. Every measured packet is credited to one flow, or to `other`.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Credit {
         /// Packets.
         pub packets: u64,
         /// Sum of their stamped delays in seconds.
         pub delay_sum_s: f64,
-        /// Packets of the flow that were lost in the switch while it had series of its own.
+        /// Lost packets of the flow while it had series of its own.
         #[metric(Counter = "vernier_flow_lost_packets_total")]
         pub lost_packets: u64,
     }
@@ -303,39 +302,40 @@ record! {
     pub struct Decoding {
         /// The last epoch of the last decoding; `None` before the first.
         pub epoch: Option<u64>,
-        /// Epochs whose sum it was: 1 where decoding keeps up with every epoch.
+        /// Epochs that it covered as one sum; 1 if decoding keeps up with every epoch.
         pub epochs: u32,
-        /// Flows that were decoded together last.
+        /// Flows in the last joint decoding.
         #[metric(Gauge = "vernier_decode_flows")]
         pub flows: u64,
-        /// Time that the last decoding took.
+        /// Duration of the last decoding.
         #[metric(Gauge = "vernier_decode_duration_seconds")]
         pub duration_s: f64,
         /// Decodings since the switch started.
         #[metric(Counter = "vernier_decode_runs_total")]
         pub runs: u64,
-        /// Epochs that were decoded in a sum with others.
+        /// Epochs that were decoded in a sum with other epochs.
         #[metric(Counter = "vernier_decode_summed_epochs_total")]
         pub summed_epochs: u64,
-        /// Epochs that were not decoded, because one of the switch's sketches was unusable or a decoding failed.
+        /// Epochs that were not decoded because one of the switch's sketches was unusable or a decoding failed.
         #[metric(Counter = "vernier_decode_skipped_epochs_total")]
         pub skipped_epochs: u64,
     }
 }
 
 record! {
-    /// Estimates of flows, held against the stamped means of the same packets: by one method, of flows of one size.
+    /// Accuracy of flow estimates against the stamped means of the same packets, for one method and one size of
+    /// flows.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct JudgedEstimates {
-        /// The method; `chosen` for the estimates to use, whatever their methods.
+        /// The method; `chosen` for the best estimates, whatever their method.
         pub method: String,
-        /// Packets that a flow had in the epochs of its estimate: `1-9`, `10-99`, `100-999` or `1000-`.
+        /// Packets of a flow in the epochs of its estimate: `1-9`, `10-99`, `100-999` or `1000-`.
         pub size: String,
         /// Estimates with a bound that contained the stamped mean, since the switch started.
         pub within_bound: u64,
         /// Estimates with a bound that did not.
         pub beyond_bound: u64,
-        /// Estimates of flows without a bound, since their error is not known, by method and packets of the flow.
+        /// Estimates of flows without a bound, because their error is unknown, by method and packets of the flow.
         #[metric(Counter = "vernier_flow_estimates_without_bound_total")]
         pub without_bound: u64,
         /// Median over flows of |estimate - stamped mean| / stamped mean, in the last epochs with such flows.
@@ -347,7 +347,7 @@ record! {
 /// Everything known about one flow, tracked or not.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowAnswer {
-    /// `10.0.0.1:1024>10.0.0.2:80/tcp`; `#` and 16 hexadecimal digits where it was asked for by its hash.
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`; `#` and 16 hexadecimal digits if requested by its hash.
     pub flow: String,
     /// The last epoch that closed.
     pub epoch: Option<u64>,
@@ -358,17 +358,17 @@ pub struct FlowAnswer {
     pub tracked: Vec<AnsweredFlow>,
     /// Where it was tracked until recently.
     pub ended: Vec<Flow>,
-    /// What sketches show of it on segments where it is not tracked; only those where it may have had
-    /// packets: where a sketch shows none, it had none.
+    /// Estimates from sketches on segments where it is not tracked but may have had packets. If a sketch
+    /// shows none, it had none.
     pub sketched: Vec<SketchedFlow>,
-    /// On segments of wires that arrive here, in the epoch of each that was decoded last; only those
-    /// where it may have had packets.
+    /// The flow on segments of wires that arrive here, in each one's last decoded epoch, where it may have
+    /// had packets.
     #[serde(default)]
     pub wires: Vec<WireFlow>,
 }
 
 impl FlowAnswer {
-    /// Whether nothing is known of the flow now.
+    /// Whether nothing is currently known of the flow.
     pub fn says_nothing(&self) -> bool {
         self.tracked.is_empty() && self.sketched.is_empty() && self.wires.is_empty()
     }
@@ -384,23 +384,23 @@ pub struct AnsweredFlow {
     pub courses: Vec<Course>,
 }
 
-/// A flow that is not tracked, as a sketch has it.
+/// An untracked flow, as seen in a sketch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SketchedFlow {
     /// Its ports and class.
     #[serde(flatten)]
     pub segment: SegmentName,
-    /// Packets in the epochs of the estimate, at most.
+    /// Most packets in the epochs of the estimate.
     pub packets_max: u64,
-    /// Packets lost in them, at most.
+    /// Most packets lost in them.
     pub lost_packets_max: u64,
-    /// Mean delay, jointly with all flows that are tracked, or by the paper's estimator; `None` where no
-    /// cell that can be used holds a packet of it.
+    /// Mean delay, estimated jointly with all tracked flows or by the paper's estimator; `None` if no
+    /// usable cell contains a packet of it.
     pub estimate: Option<FlowEstimate>,
 }
 
 impl Flow {
-    /// Its segment: `east>west`, and `east>west gold` where there are classes.
+    /// Its segment: `east>west`, or `east>west gold` with classes.
     pub fn segment_title(&self) -> String {
         title(&self.ingress, &self.egress, &self.class)
     }
@@ -413,8 +413,7 @@ impl Flow {
 }
 
 impl Snapshot {
-    /// When an epoch begins, in seconds since 1970 (UTC), by the clock as it stood at the end of
-    /// the last one that closed.
+    /// Start of an epoch, in seconds since 1970 (UTC), by the clock as of the last closed epoch.
     pub fn epoch_start_unix_s(&self, epoch: u64) -> f64 {
         self.epoch_times().start_unix_s(epoch)
     }
@@ -433,7 +432,7 @@ impl Snapshot {
         self.epoch_start_unix_s(0)
     }
 
-    /// What is known of a flow where it is, or was, tracked.
+    /// All that is known of a flow where it is, or was, tracked.
     pub fn answer(&self, name: FlowName) -> FlowAnswer {
         let flows = self.flows.as_ref();
         let named = |list: &FlowList| -> Vec<Flow> {
@@ -462,18 +461,18 @@ impl Snapshot {
         }
     }
 
-    /// A flow of one of this snapshot's lists, with names and times.
+    /// Returns a flow of one of this snapshot's lists, with names and times.
     pub fn flow(&self, list: &FlowList, record: &FlowRecord) -> Flow {
         list.flow(record, &self.epoch_times())
     }
 }
 
-/// What a flow is known by.
+/// The identity of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FlowName {
-    /// Its addresses and the like.
+    /// Its addresses, ports and protocol.
     Key(FlowKey),
-    /// Its hash: a flow that only a wire has seen.
+    /// Its hash, for a flow that only a wire has seen.
     Hash(u64),
 }
 
@@ -486,13 +485,13 @@ impl Display for FlowName {
     }
 }
 
-/// A text that names no flow.
+/// A text that is not the name of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FlowNameError {
-    /// It is no key.
+    /// Not a key.
     #[error(transparent)]
     Key(#[from] FlowKeyError),
-    /// It is no hash.
+    /// Not a hash.
     #[error("expected # and 16 hexadecimal digits, such as #0123456789abcdef, got {0:?}")]
     Hash(String),
 }
@@ -500,7 +499,7 @@ pub enum FlowNameError {
 impl FromStr for FlowName {
     type Err = FlowNameError;
 
-    /// As it is displayed.
+    /// Parses the displayed form.
     fn from_str(text: &str) -> Result<Self, FlowNameError> {
         let Some(digits) = text.strip_prefix('#') else {
             return Ok(Self::Key(text.parse()?));
@@ -529,7 +528,7 @@ pub struct FlowRecord {
     pub total: FlowFigures,
     /// See [`Flow::quantiles`].
     pub quantiles: Option<FlowQuantiles>,
-    /// [`Flow::estimate`], and behind it [`Flow::estimates`].
+    /// [`Flow::estimate`], followed by [`Flow::estimates`].
     pub estimates: Option<Arc<[FlowEstimate]>>,
     /// Figures that exist on one kind of segment only.
     pub more: Option<FlowMore>,
@@ -558,7 +557,7 @@ pub struct SegmentName {
 }
 
 impl SegmentName {
-    /// `east>west`, and `east>west gold` where there are classes.
+    /// `east>west`, or `east>west gold` with classes.
     pub fn title(&self) -> String {
         title(&self.ingress, &self.egress, &self.class)
     }
@@ -571,7 +570,7 @@ pub struct FlowList {
     pub epoch: Option<u64>,
     /// Names of the segments that flows refer to.
     pub segments: Vec<Arc<SegmentName>>,
-    /// The flows, in no order.
+    /// The flows, in no particular order.
     pub flows: Vec<FlowRecord>,
     /// On a wire, when the sender's epochs begin and end; `None` inside the switch.
     pub wire_times: Option<EpochTimes>,
@@ -601,7 +600,7 @@ impl FlowRecord {
         self.estimates.as_deref()?.first()
     }
 
-    /// The delay of its last epoch by stamps.
+    /// The stamped delay of its last epoch.
     pub fn stamped_delay(&self) -> Option<Delay<'static>> {
         let quantiles = self.quantiles;
         let known_ns = quantiles.map(|of| [of.p50_ns, of.p90_ns, of.p99_ns].map(Some));
@@ -618,7 +617,7 @@ impl FlowRecord {
         })
     }
 
-    /// The delay as it is estimated.
+    /// The estimated delay.
     pub fn estimated_delay(&self) -> Option<Delay<'static>> {
         self.estimate().map(|estimate| Delay {
             method: estimate.method.label(),
@@ -630,7 +629,7 @@ impl FlowRecord {
         })
     }
 
-    /// Its key, where it is known.
+    /// Its key, if known.
     pub fn key(&self) -> Option<&FlowKey> {
         match &self.name {
             FlowName::Key(key) => Some(key),
@@ -638,7 +637,7 @@ impl FlowRecord {
         }
     }
 
-    /// The number that it is ordered by.
+    /// The number by which `order` sorts it.
     fn rank(&self, order: FlowOrder) -> f64 {
         let estimated_ns = || self.estimate().map(|estimate| estimate.mean_ns);
         let number = match order {
@@ -659,8 +658,8 @@ impl FlowRecord {
     }
 }
 
-/// The flows of a page with their lists, and how many of all lists were selected. Equals are in an order of their own that
-/// does not change from epoch to epoch.
+/// Returns one page of flows with their lists, and the number of selected flows in all lists. Flows of equal rank are
+/// in an order that does not change from epoch to epoch.
 pub fn select<'l>(
     lists: &[&'l FlowList],
     query: &FlowQuery,
@@ -712,12 +711,12 @@ impl FlowList {
         })
     }
 
-    /// All flows of that name: one on each segment that it passes.
+    /// All entries of this flow: one for each segment that it passes.
     pub fn of(&self, name: FlowName) -> impl Iterator<Item = &FlowRecord> {
         self.flows.iter().filter(move |flow| flow.name == name)
     }
 
-    /// A flow with names and times; `times` are those of the switch's own epochs.
+    /// Returns a flow with names and times; `times` are those of the switch's own epochs.
     pub fn flow(&self, record: &FlowRecord, times: &EpochTimes) -> Flow {
         let name = self.segments.get(record.segment as usize);
         let name = name.map(|name| (**name).clone()).unwrap_or_default();

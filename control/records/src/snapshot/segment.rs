@@ -14,25 +14,25 @@ use crate::history::History;
 /// One measured segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
-    /// Name of the ingress port; around a device `device:port`, where packets leave for it.
+    /// Name of the ingress port; around a device `device:port`, where packets enter it.
     pub ingress: String,
-    /// Name of the egress port; around a device `device:port`, where they come back.
+    /// Name of the egress port; around a device `device:port`, where packets return from it.
     pub egress: String,
     /// The class of packets; `all` unless classes are configured.
     pub class: String,
-    /// Whether it leads around a device of others, not through this switch.
+    /// Whether it leads around another device, instead of through this switch.
     #[serde(default)]
     pub is_around: bool,
     /// Figures of the last usable epoch in which packets passed.
     pub last: Option<EpochFigures>,
-    /// Delays of the last minute: of the usable epochs that ended in the last 55 to 60 seconds, of longer epochs the last
-    /// one; `None` without packets.
+    /// Delays of the last minute: those of usable epochs that ended in the last 55 to 60 seconds (of epochs longer
+    /// than that, the last one). `None` without packets.
     #[serde(default)]
     pub last_minute: Option<Delays>,
-    /// The parts of the last minute that have ended.
+    /// The finished parts of the last minute.
     #[serde(skip)]
     pub minute_parts: Vec<MinutePart>,
-    /// Since the switch started.
+    /// Totals since the switch started.
     pub total: Totals,
     /// Delays of the last minute, ten minutes and hour.
     #[serde(skip)]
@@ -59,13 +59,13 @@ impl Segment {
         [&self.ingress, &self.egress, &self.class]
     }
 
-    /// `east>west`, and `east>west gold` where there are classes.
+    /// `east>west`, or `east>west gold` with classes.
     pub fn title(&self) -> String {
         title(&self.ingress, &self.egress, &self.class)
     }
 }
 
-/// `east>west`, and `east>west gold` for a class of several.
+/// `east>west`, or `east>west gold` for one of several classes.
 pub fn title(from: &str, to: &str, class: &str) -> String {
     match class {
         "all" => format!("{from}>{to}"),
@@ -73,10 +73,10 @@ pub fn title(from: &str, to: &str, class: &str) -> String {
     }
 }
 
-/// Stamped delays of the epochs that ended in some five seconds.
+/// Stamped delays of the epochs that ended in a span of five seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MinutePart {
-    /// Which five seconds, counted from the first epoch.
+    /// Index of the span, counted from the first epoch.
     pub index: u64,
     /// Its delays.
     pub histogram: Arc<Trimmed>,
@@ -96,20 +96,20 @@ pub struct EpochFigures {
     pub counts: Counts,
     /// Exact delays, from the stamps in the packets.
     pub stamped: Option<Stamped>,
-    /// Delays as the LDA estimates them; `None` when too few cells were usable, or there is none.
+    /// Delays as estimated by the LDA; `None` without an LDA, or if too few cells were usable.
     pub lda: Option<Estimate>,
-    /// The mean delay as reference packets give it; `None` without any.
+    /// The mean delay from reference packets; `None` without any.
     pub references: Option<ReferenceEstimate>,
 }
 
-/// The delay of some packets, however it was found: what reports and exports say of it. What is not known is absent.
+/// The delay of some packets, by any method, for reports and exports. Unknown figures are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Delay<'r> {
     /// `stamped`, or the method of the estimate.
     pub method: &'r str,
-    /// The last epoch that it is of.
+    /// The last epoch that it covers.
     pub epoch: u64,
-    /// Packets that the mean is over.
+    /// Packets in the mean.
     pub samples: Option<u64>,
     /// Mean in nanoseconds; on wires signed.
     pub mean_ns: f64,
@@ -117,16 +117,16 @@ pub struct Delay<'r> {
     pub bound_ns: Option<f64>,
     /// Standard deviation.
     pub stddev_ns: Option<f64>,
-    /// Least.
+    /// Least delay.
     pub min_ns: Option<f64>,
-    /// Greatest.
+    /// Greatest delay.
     pub max_ns: Option<f64>,
     /// Percentiles 50, 90, 99, 99.9 and 99.99.
     pub quantiles_ns: [Option<f64>; 5],
 }
 
 impl EpochFigures {
-    /// The delay by stamps.
+    /// The stamped delay.
     pub fn stamped_delay(&self) -> Option<Delay<'static>> {
         let stamped = self.stamped?;
         Some(Delay {
@@ -156,7 +156,7 @@ impl EpochFigures {
             .filter_map(|(method, estimate)| Some((method, estimate.as_ref()?)))
     }
 
-    /// The delay as the LDA estimates it.
+    /// The delay as estimated by the LDA.
     pub fn estimated_delay(&self) -> Option<Delay<'static>> {
         let lda = self.lda?;
         Some(Delay {
@@ -171,7 +171,7 @@ impl EpochFigures {
     }
 }
 
-/// Older switches do not name the method, and always called it so.
+/// Method of an older switch, which does not name it: it always called it this.
 fn method_of_older_switches() -> FlowMethod {
     FlowMethod::RliS
 }
@@ -180,19 +180,19 @@ record! {
     /// The mean delay of one segment over one epoch, from reference packets (RLI).
     #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct ReferenceEstimate {
-        /// The method in use at the egress port: `rli-l`, `rli`, `rli-s` or `rli-as`. It decides how flows are estimated;
-        /// the segment's mean is always that of the sums that references carry.
+        /// The method in use at the egress port: `rli-l`, `rli`, `rli-s` or `rli-as`. It is used for flows; the
+        /// segment's mean always comes from the sums that references carry.
         #[serde(default = "method_of_older_switches")]
         pub method: FlowMethod,
         /// Mean delay from the sums that references carry.
         #[metric(Gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
-        /// Packets that the mean is over.
+        /// Number of packets in the estimated mean.
         #[metric(Gauge = "vernier_segment_estimated_delay_effective_samples")]
         pub packets: u64,
-        /// Of these, packets between references where none was lost: their mean is exact.
+        /// Of these, packets between references without losses: their mean is exact.
         pub exact_packets: u64,
-        /// (estimate - stamped mean) / stamped mean; `None` where that mean is 0.
+        /// (estimate - stamped mean) / stamped mean; `None` if the stamped mean is 0.
         #[metric(Gauge = "vernier_estimator_error_ratio")]
         pub error_ratio: Option<f64>,
     }
@@ -215,7 +215,8 @@ record! {
         /// Packets lost on the segment.
         #[metric(Counter = "vernier_segment_lost_packets_total")]
         pub dropped_packets: u64,
-        /// Packets that left the segment after their epoch was sealed: neither measured nor lost.
+        /// Packets that left the segment after their epoch was sealed; counted neither as measured nor as
+        /// lost.
         #[metric(Counter = "vernier_segment_late_packets_total")]
         pub late_packets: u64,
     }
@@ -234,8 +235,8 @@ impl std::ops::AddAssign for Counts {
 
 /// Exact figures of the stamped delay, in nanoseconds.
 ///
-/// Percentiles are exact to an eighth of an octave (9 %), and at most the maximum; of so few packets that none is beyond a
-/// percentile (99.99 %: fewer than 10,000) it is the maximum.
+/// Percentiles are exact to an eighth of an octave (9 %), and at most the maximum. With too few packets for a
+/// percentile (99.99 %: fewer than 10,000) it equals the maximum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stamped {
     /// Mean.
@@ -295,11 +296,11 @@ record! {
 pub struct ClassDelays {
     /// The class; `all` unless classes are configured.
     pub class: String,
-    /// The last epoch in which packets of it passed.
+    /// The last epoch in which its packets passed.
     pub epoch: u64,
     /// Delays in this epoch.
     pub last: Delays,
-    /// Delays of the last minute, as a segment's; `None` without packets.
+    /// Delays of the last minute, as for a segment; `None` without packets.
     pub last_minute: Option<Delays>,
 }
 
@@ -310,7 +311,7 @@ record! {
         /// Estimated mean delay of the last usable epoch.
         #[metric(Gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
-        /// Half-width of the nominal 98 % interval around the estimated mean; at least the clock's resolution.
+        /// Half-width of the nominal 98 % interval around the estimated mean, at least the clock's resolution.
         #[metric(Gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
         pub bound_ns: f64,
         /// Estimated standard deviation of the delay in the last usable epoch, unbiased; unknown with fewer than two
@@ -319,18 +320,18 @@ record! {
         pub stddev_ns: Option<f64>,
         /// Standard deviation by the LDA paper's equation 5.
         pub stddev_paper_ns: Option<f64>,
-        /// Packets that the estimated mean is over.
+        /// Number of packets in the estimated mean.
         #[metric(Gauge = "vernier_segment_estimated_delay_effective_samples")]
         pub effective_samples: u64,
-        /// Cells that have packets and lost none.
+        /// Cells with packets, none of them lost.
         pub usable_cells: u64,
         /// All cells.
         pub cells: u64,
         /// Estimated packets lost in the last usable epoch.
         #[metric(Gauge = "vernier_segment_estimated_lost_packets")]
         pub lost_packets: f64,
-        /// Error of the estimated mean against the stamped mean: (estimate - stamped) / stamped; unknown where the
-        /// stamped mean is 0.
+        /// Error of the estimated mean relative to the stamped mean: (estimate - stamped) / stamped; unknown if
+        /// the stamped mean is 0.
         #[metric(Gauge = "vernier_estimator_error_ratio")]
         pub error_ratio: Option<f64>,
         /// Whether the stamped mean is within the bound.
@@ -339,20 +340,21 @@ record! {
 }
 
 record! {
-    /// A segment since the switch started. Everything in it only rises.
+    /// Totals of a segment since the switch started. All of them only rise.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Totals {
         /// Plain counts.
         pub counts: Counts,
         /// Sum of the stamped delays in seconds.
         pub delay_sum_s: f64,
-        /// Sum of squared delays, in seconds squared: with sum and count of the delay it gives the standard deviation
+        /// Sum of squared delays in seconds squared; with the sum and count of delays it gives the standard deviation
         /// over any window.
         #[metric(Counter = "vernier_segment_delay_squared_seconds_total")]
         pub delay_squared_sum_s2: f64,
-        /// Distribution of the stamped delay: packets in each eighth of an octave, least first, none that is empty.
+        /// Distribution of the stamped delay: packets in each eighth of an octave, ascending, without empty
+        /// buckets.
         pub buckets: Vec<DelayBucket>,
-        /// Epochs that gave no numbers, by reason.
+        /// Epochs without figures, by reason.
         #[metric(Counter = "vernier_segment_unusable_epochs_total", label = "reason")]
         pub unusable_epochs: UnusableEpochs,
         /// Epochs with an LDA estimate.
@@ -362,8 +364,8 @@ record! {
     }
 }
 
-/// One bucket of a histogram, the eighth part of an octave: packets that took longer than the bound of the bucket before,
-/// and no longer than this one's.
+/// A bucket of a histogram, an eighth of an octave: packets that took longer than the previous bucket's bound, up to
+/// this one's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DelayBucket {
     /// Upper bound in nanoseconds: `2^k + i 2^k / 8`, and every number up to 16.
@@ -372,19 +374,19 @@ pub struct DelayBucket {
     pub packets: u64,
 }
 
-/// Epochs of one segment that gave no numbers, by reason.
+/// Epochs of one segment without figures, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnusableEpochs {
-    /// A worker had no empty shard, or stalled: part of the epoch went unmeasured.
+    /// A worker had no empty shard, or stalled, so part of the epoch was not measured.
     pub missed_shard: u64,
-    /// The workers measured it in different generations.
+    /// Workers measured it in different generations.
     pub generation: u64,
     /// The link of its ingress or egress port went down or came up.
     pub link: u64,
-    /// Packets passed, but too few of the LDA's cells were usable for an estimate with a bound; the
-    /// stamped figures hold.
+    /// Packets passed, but too few of the LDA's cells were usable for an estimate with a bound; the stamped
+    /// figures are valid.
     pub too_few_cells: u64,
-    /// A fault of this program (a panic) was contained while its figures were made.
+    /// A panic of this program was contained while its figures were computed.
     #[serde(default)]
     pub internal: u64,
 }
@@ -425,11 +427,12 @@ record! {
         pub filled_cells: u64,
         /// Of these, cells whose two ends agree.
         pub usable_cells: u64,
-        /// Mean delay of all packets to the port, with their weights, by the sketch; unknown without packets, or where
+        /// Mean delay of all packets to the port, by class weight, from the sketch; unknown without packets, or if
         /// usable cells hold less than 99 % of them.
         #[metric(Gauge = "vernier_sketch_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: Option<f64>,
-        /// Error of the sketch's mean against the stamped mean: (mean - stamped) / stamped; unknown without a mean.
+        /// Error of the sketch's mean relative to the stamped mean: (mean - stamped) / stamped; unknown without a
+        /// mean.
         #[metric(Gauge = "vernier_sketch_error_ratio")]
         pub error_ratio: Option<f64>,
     }

@@ -11,15 +11,15 @@ record! {
     /// The clock that one-way delays on the wire are measured by.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct WireClock {
-        /// What it follows: `locked`, `holding_over` or `free`; a free clock gives no figures.
+        /// State of synchronisation: `locked`, `holding_over` or `free`; a free clock gives no figures.
         pub state: String,
-        /// Error that this switch's clock claims, part of every bound on the wire; `error_source` says what the claim is.
+        /// Error that this switch's clock claims, part of every bound on the wire; `error_source` names its kind.
         #[metric(Gauge = "vernier_wire_clock_error_seconds", per_unit = 1e9)]
         pub error_ns: f64,
-        /// What the claim is: `configured`, `estimated` (`esterror` of the kernel, of chrony and ntpd a standard deviation, which the
-        /// clock may be off by more than) or `maximum` (`maxerror`, a bound).
+        /// Kind of the claim: `configured`, `estimated` (the kernel's `esterror`; from chrony and ntpd a standard
+        /// deviation, which the clock's error may exceed) or `maximum` (`maxerror`, a bound).
         pub error_source: String,
-        /// Part of the clock's error that comes from reading times off the time stamp counter.
+        /// Part of the clock's error that comes from converting time stamp counter readings to time.
         #[metric(Gauge = "vernier_wire_clock_fit_error_seconds", per_unit = 1e9)]
         pub fit_error_ns: f64,
         /// Offset of TAI from UTC in the kernel, in seconds.
@@ -27,7 +27,7 @@ record! {
         pub tai_utc_s: i16,
         /// PTP domain, as configured.
         pub ptp_domain: u8,
-        /// Times that the clock was set while the switch ran: epochs around it have no figures.
+        /// Times that the clock was set while the switch ran; epochs around a step have no figures.
         #[metric(Counter = "vernier_wire_clock_steps_total")]
         pub steps: u64,
         /// The last step in nanoseconds, negative for backward; `None` before the first.
@@ -41,59 +41,61 @@ record! {
     pub struct Wire {
         /// Name of the port.
         pub port: String,
-        /// State of the session between the two ends: `waiting`, `mismatch`, `established`, `lost` or `loop`.
+        /// State of the session between both ends: `waiting`, `mismatch`, `established`, `lost` or `loop`.
         pub session: String,
-        /// Why the ends do not agree, and what to do; `None` where they agree.
+        /// Why the ends disagree, and what to do; `None` if they agree.
         pub mismatch: Option<String>,
-        /// Whether no data passes, because the port is looped to this same switch.
+        /// Whether no data passes because the port is looped to this same switch.
         #[metric(Gauge = "vernier_wire_blocked")]
         pub is_blocked: bool,
         /// The other end, as it last described itself; `None` before its first hello.
         pub peer: Option<WirePeer>,
-        /// Bits a second that control frames may take.
+        /// Most bits a second for control frames.
         pub share_bps: f64,
-        /// What they took over the last second or so.
+        /// Bits a second of control frames over the last second or so.
         pub control_bps: f64,
-        /// Since the switch started.
+        /// Totals since the switch started.
         pub total: WireTotals,
-        /// Least delay of references that arrived in the last epoch; signed, because the clocks differ.
+        /// Least delay of references that arrived in the last epoch; signed, because clocks differ.
         #[metric(Gauge = "vernier_wire_least_delay_seconds", per_unit = 1e9)]
         pub floor_ns: Option<f64>,
-        /// The last step of both ends' clocks against each other, as the least delay showed it, in nanoseconds.
+        /// The last step of one end's clock relative to the other's, from the least delay, in nanoseconds.
         pub floor_step_ns: Option<f64>,
-        /// How fast the clocks of both ends drift apart, where that is more than noise.
+        /// Drift between the clocks of both ends, if it exceeds noise.
         #[metric(Gauge = "vernier_wire_clock_drift_ratio", per_unit = 1e9)]
         pub drift_ns_per_s: Option<f64>,
-        /// Least offset of the other end's clock from this one's, by the least delay of what arrived in the last epoch; above 0
-        /// where the other one is ahead.
+        /// Least offset of the other end's clock from this one, from the least delay of arrivals in the last epoch;
+        /// above 0 if the other clock is ahead.
         #[metric(Gauge = "vernier_wire_clock_offset_min_seconds", per_unit = 1e9)]
         pub offset_min_ns: Option<f64>,
-        /// Greatest offset of the other end's clock from this one's, by the least delay of what left at the same time.
+        /// Greatest offset of the other end's clock from this one, from the least delay of packets sent at the same
+        /// time.
         #[metric(Gauge = "vernier_wire_clock_offset_max_seconds", per_unit = 1e9)]
         pub offset_max_ns: Option<f64>,
-        /// Whether no offset that both clocks' claims allow is between the least and the greatest: at least one of them is wrong.
+        /// Whether the clocks' claimed errors exclude every offset between the least and the greatest: at least one
+        /// of them is wrong.
         #[metric(Gauge = "vernier_wire_clock_contradicted")]
         pub is_clock_contradicted: bool,
-        /// That in words; `None` where the clocks may be as good as they claim.
+        /// The contradiction in words; `None` if both claims can be true.
         pub contradiction: Option<String>,
-        /// The LDA of what leaves, as it was announced last; both ends record by it.
+        /// The LDA for departing packets as last announced; both ends record by it.
         pub lda: WireLda,
-        /// Both directions of every segment: those that leave, then those that arrive.
+        /// Both directions of every segment: departing first, then arriving.
         pub segments: Vec<WireSegment>,
-        /// The flows of the epoch that was decoded last; `None` before the first.
+        /// The flows of the last decoded epoch; `None` before the first.
         pub flows: Option<WireFlows>,
     }
 }
 
 record! {
-    /// How packets that leave by a wire are spread over the banks of the LDA, the same for all its segments.
+    /// How departing packets are spread over the banks of the LDA, the same for all segments of the wire.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct WireLda {
-        /// Lost packets in an epoch of a segment that the first of the banks that follow the losses is prepared for; absent where
-        /// banks stay as they are.
+        /// Lost packets in an epoch of a segment that the first adaptive bank is prepared for; absent if the banks
+        /// are fixed.
         #[metric(Gauge = "vernier_wire_lda_prepared_lost_packets")]
         pub prepared_losses: Option<f64>,
-        /// Share of packets that any bank of the LDA samples.
+        /// Share of packets that are sampled by any bank of the LDA.
         #[metric(Gauge = "vernier_wire_lda_sampled_ratio")]
         pub sampled_ratio: f64,
         /// The banks, those that sample the fewest packets first.
@@ -124,9 +126,9 @@ record! {
         pub port_name: String,
         /// Version of its wire protocol, such as `2.1`; 2.0 up to 78f1034.
         pub protocol: String,
-        /// What its clock follows.
+        /// State of its clock.
         pub clock: String,
-        /// Error that the other end's clock claims, as that end reports it.
+        /// Error that the other end's clock claims, as reported by that end.
         #[metric(Gauge = "vernier_wire_peer_clock_error_seconds", per_unit = 1e9)]
         pub clock_error_ns: u32,
         /// Offset of TAI from UTC in its kernel, in seconds.
@@ -137,7 +139,7 @@ record! {
 }
 
 record! {
-    /// What a wire has counted. Everything in it only rises.
+    /// Totals of a wire. All of them only rise.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct WireTotals {
         /// Control frames sent, by kind.
@@ -158,7 +160,7 @@ record! {
         /// Bytes of data sent on the link, without the control frames.
         #[metric(Counter = "vernier_wire_data_bytes_total")]
         pub data_bytes: u64,
-        /// References that were due and left out, because the share of the link that they may take was used up.
+        /// References that were due but withheld, because their share of the link was used up.
         #[metric(Counter = "vernier_wire_references_withheld_total")]
         pub references_withheld: u64,
         /// Other events on the wire: sessions, requests, reports, packets moved to another epoch.
@@ -171,13 +173,13 @@ record! {
     /// One direction of one segment on the wire.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct WireSegment {
-        /// Where its packets are sent from: a port, or `port:peer`, the port at its other end.
+        /// Where its packets are sent: a port, or `port:peer`, the port at the other end.
         pub from: String,
         /// Where they arrive.
         pub to: String,
         /// The class of packets; `all` on a direct link.
         pub class: String,
-        /// Whether they arrive here; if not the other end has measured and reported them.
+        /// Whether packets arrive here; if not, the other end measured and reported them.
         pub is_incoming: bool,
         /// Packets sent in epochs whose counts are known at both ends.
         #[metric(Counter = "vernier_wire_sent_packets_total")]
@@ -185,18 +187,19 @@ record! {
         /// Packets received in epochs whose counts are known at both ends.
         #[metric(Counter = "vernier_wire_received_packets_total")]
         pub received_packets: u64,
-        /// Packets lost in these epochs; signed, because a packet missed in one epoch may be counted in another.
+        /// Packets lost in these epochs; signed, because a packet missing from one epoch may be counted in
+        /// another.
         pub lost_packets: i64,
-        /// Packets lost on the wire: the greatest number so far, because a packet missed in one epoch may be counted
-        /// in the next.
+        /// Packets lost on the wire; the highest count so far, because a packet missing from one epoch may be
+        /// counted in the next.
         #[metric(Counter = "vernier_wire_lost_packets_total")]
         pub lost_packets_max: u64,
-        /// Epochs by their fate: usable, or why they have no figures.
+        /// Epochs by outcome: usable, or the reason for having no figures.
         #[metric(Counter = "vernier_wire_epochs_total", label = "fate")]
         pub epochs: Vec<Labelled>,
-        /// Fate of the latest epoch; `None` before the first.
+        /// Outcome of the latest epoch; `None` before the first.
         pub fate: Option<String>,
-        /// The last usable epoch, where the latest is not much later.
+        /// The last usable epoch, if the latest is not much later.
         pub last: Option<WireFigures>,
     }
 }
@@ -207,13 +210,13 @@ record! {
     pub struct WireFigures {
         /// The sender's epoch.
         pub epoch: u64,
-        /// Packets sent; `None` where the sender's counts did not arrive.
+        /// Packets sent; `None` if the sender's counts did not arrive.
         pub sent_packets: Option<u64>,
-        /// Packets received; `None` where the other end, whose figures these are, does not report it.
+        /// Packets received; `None` if the other end measured it and does not report them.
         pub received_packets: Option<u64>,
         /// Packets lost; `None` unless both are known.
         pub lost_packets: Option<i64>,
-        /// Packets that were counted in a neighbouring epoch at first.
+        /// Packets first counted in a neighbouring epoch.
         pub moved_packets: u64,
         /// Standard deviation of the delay, from the LDA.
         #[metric(Gauge = "vernier_segment_estimated_delay_stddev_seconds", per_unit = 1e9)]
@@ -236,10 +239,10 @@ record! {
         /// Mean delay in nanoseconds.
         #[metric(Gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
-        /// Half-width of the nominal 98 % interval, with both clocks' errors; `None` where it is not known.
+        /// Half-width of the nominal 98 % interval, including both clocks' errors; `None` if unknown.
         #[metric(Gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
         pub bound_ns: Option<f64>,
-        /// Packets that the mean is over; `None` where the other end does not report it.
+        /// Packets in the mean; `None` if the other end does not report them.
         #[metric(Gauge = "vernier_segment_estimated_delay_effective_samples")]
         pub effective_samples: Option<u64>,
     }
@@ -251,15 +254,16 @@ record! {
     pub struct WireFlows {
         /// The sender's epoch.
         pub epoch: u64,
-        /// Flows in the epoch that was decoded last.
+        /// Flows in the last decoded epoch.
         #[metric(Gauge = "vernier_wire_flows")]
         pub number: u64,
-        /// Packets of flows that had no slot.
+        /// Packets of flows without a slot.
         pub other_packets: u64,
-        /// Time to decode the flows of that epoch.
+        /// Time to decode the flows of the last decoded epoch.
         #[metric(Gauge = "vernier_wire_decode_duration_seconds")]
         pub duration_s: f64,
-        /// Those with most packets that have series of their own inside the switch, where their names are known.
+        /// The flows with the most packets that have series of their own inside the switch, if their names are
+        /// known.
         pub top: Vec<WireFlow>,
     }
 }
@@ -267,16 +271,17 @@ record! {
 /// A flow on a segment that arrives by a wire.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WireFlow {
-    /// The flow. Its estimate is the one to use: that with the smallest bound, or `combined` of two similar ones.
+    /// The flow. Its estimate is the best one: the one with the smallest bound, or `combined` of two similar
+    /// ones.
     #[serde(flatten)]
     pub flow: Flow,
-    /// Whether its packets were counted one by one. If not, `packets` is what the sketch allows at most, and `bytes`
-    /// is 0.
+    /// Whether its packets were counted individually. If not, `packets` is the sketch's upper limit and `bytes` is
+    /// 0.
     pub is_counted: bool,
 }
 
 impl Wire {
-    /// Continues the counts of an earlier exchange of the port.
+    /// Continues the counts of the port's earlier exchange.
     pub fn continue_from(&mut self, earlier: &Self) {
         self.total.add(&earlier.total);
         for segment in &mut self.segments {
@@ -291,7 +296,7 @@ impl Wire {
 }
 
 impl WireTotals {
-    /// Adds what an earlier exchange of the same port has counted.
+    /// Adds the counts of an earlier exchange of the same port.
     pub fn add(&mut self, earlier: &Self) {
         let lists = [
             (&mut self.sent_frames, &earlier.sent_frames),
@@ -333,12 +338,12 @@ impl WireSegment {
         format!("{}>{}", self.from, self.to)
     }
 
-    /// `trunk>trunk:peer`, and `trunk>trunk:peer gold` where there are classes.
+    /// `trunk>trunk:peer`, or `trunk>trunk:peer gold` with classes.
     pub fn title(&self) -> String {
         title(&self.from, &self.to, &self.class)
     }
 
-    /// Adds what an earlier exchange of the same port has counted of it.
+    /// Adds the counts of an earlier exchange of the same port.
     pub fn add(&mut self, earlier: &Self) {
         self.sent_packets = self.sent_packets.wrapping_add(earlier.sent_packets);
         self.received_packets = self.received_packets.wrapping_add(earlier.received_packets);

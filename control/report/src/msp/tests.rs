@@ -157,7 +157,10 @@ proptest! {
 /// The messages of this module, as a `.proto` has them: every field is declared once, in Rust.
 fn proto() -> String {
     let source = include_str!("../msp.rs");
-    let source = source.split("/// Why bytes are no report.").next().unwrap();
+    let source = source
+        .split("/// Why bytes are not a report.")
+        .next()
+        .unwrap();
     let mut proto = "syntax = \"proto3\";\n\npackage vernier.report;\n".to_owned();
     let (mut words, mut attribute, mut is_inside) = (String::new(), None, false);
     for line in source.lines() {

@@ -185,7 +185,7 @@ fn without_any_circumstance_there_is_what_needs_none() {
     // Ports of a switch are never a host's.
     let unconditional = circumstances
         .iter()
-        .filter(|(_, when)| when.is_empty() || *when == "the ports are not a host's");
+        .filter(|(_, when)| when.is_empty() || *when == "not in a host program");
     let unconditional: BTreeSet<_> = unconditional.map(|(name, _)| name.clone()).collect();
     let names = |switch: &Daemon| -> BTreeSet<String> {
         let text = switch.get("/metrics").unwrap_or_default();

@@ -130,7 +130,7 @@ fn a_server_that_takes_nothing_does_not_disturb_forwarding() {
         });
         let message = reload["message"].as_str().unwrap();
         assert!(
-            message.contains("report.top_flows: reports go by the connection"),
+            message.contains("report.top_flows: reports use the connection made"),
             "{message}"
         );
         let snapshot = daemon.snapshot().unwrap();

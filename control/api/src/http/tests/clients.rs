@@ -130,7 +130,7 @@ fn readers_that_stall_leave_others_a_limit_and_a_hint() {
     let mut error = vec![0; length];
     client.read_exact(&mut error).unwrap();
     let error = String::from_utf8(error).unwrap();
-    assert!(error.contains("ask again"), "{error}");
+    assert!(error.contains("retry in a second"), "{error}");
     // What the kernel has is not in flight; one answer more is what did not fit.
     let page = stalled[0].1;
     let in_flight = stalled.len() * page;

@@ -316,7 +316,7 @@ fn changes_say_what_to_do() {
     let words: Vec<_> = old.diff(&new).iter().map(ToString::to_string).collect();
     let expected = [
         "ports[a].mtu: the device was set up for it; restart the switch to change it",
-        "measurement.enabled: taken up when an epoch begins",
+        "measurement.enabled: takes effect when an epoch begins",
     ];
     let mut words: Vec<_> = words.iter().map(String::as_str).collect();
     words.sort_by_key(|words| words.starts_with("measurement"));

@@ -93,10 +93,9 @@ fn what_means_nothing_in_a_host_is_refused() {
     assert_eq!(
         error(rli),
         "plugin.json:1:25: measurement.rli: a host's packets are stamped one by one; reference \
-         packets are not injected in a host; leave the key out"
+         packets are not injected in a host; omit the key"
     );
-    let ports = "a host's ports are not known beforehand; leave the key out, which means all \
-                 of them";
+    let ports = "a host's ports are not known in advance; omit the key to measure all of them";
     assert_eq!(
         error(r#"{"measurement": {"segments": [{"from": "a", "to": "b"}]}}"#),
         format!("plugin.json:1:30: measurement.segments: {ports}")
@@ -116,7 +115,7 @@ fn ports_may_have_other_names_each_its_own() {
     let twice = r#"{"port_names": {"a": "x", "b": "x"}}"#;
     assert_eq!(
         error(twice),
-        "plugin.json:1:32: port_names.b: expected a name of its own, got \"x\" again"
+        "plugin.json:1:32: port_names.b: expected a unique name, got \"x\" again"
     );
     let slash = r#"{"port_names": {"a": "x/y"}}"#;
     assert!(error(slash).contains("port_names.a: expected 1 to 64 letters"));

@@ -467,9 +467,8 @@ fn a_key_that_was_removed_says_what_to_do_instead() {
         faults(r#"/measurement/lds = {"cells": 4096, "sds": true, "bytes": true, "cell": 1}"#);
     assert_eq!(found.len(), 3, "{found:?}");
     for key in ["bytes", "sds"] {
-        let said = format!(
-            "measurement.lds.{key}: it was removed; nothing read what it recorded: leave it out"
-        );
+        let said =
+            format!("measurement.lds.{key}: it was removed; nothing used its figures; omit it");
         assert!(found.contains(&said), "{found:?}");
     }
     assert!(

@@ -52,13 +52,13 @@ fn names_ports_and_forwarding_are_checked() {
         /ports = [{"name": "a", "device": "sink"}] * 65
             ports: expected 1 to 64 entries, got 65
         /ports/1/name = "east"
-            ports[1].name: expected a name of its own, got "east" again
+            ports[1].name: expected a unique name, got "east" again
         /ports/0/device = "net_null0" & /ports/1/device = "net_null0"
-            ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got "net_null0" again
+            ports[1].device: expected a unique device, such as net_pcap0 and net_pcap1, got "net_null0" again
         /ports/0/device = "net_pcap0,rx_pcap=a" & /ports/1/device = "net_pcap0,rx_pcap=b"
-            ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got "net_pcap0" again
+            ports[1].device: expected a unique device, such as net_pcap0 and net_pcap1, got "net_pcap0" again
         /ports/0/device = "03:00.1" & /ports/1/device = "0000:03:00.1,arg=1"
-            ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got "0000:03:00.1" again
+            ports[1].device: expected a unique device, such as net_pcap0 and net_pcap1, got "0000:03:00.1" again
         /ports/0/device = "net_af_packet0,iface=eth1" & /ports/1/device = "net_af_packet1,iface=eth1"
             ports[1].device: expected an interface that no other port receives from, got "eth1" again
         /ports/0/device = "net_af_xdp0,iface=eth1" & /ports/1/device = "net_af_xdp1,iface=eth1,start_queue=0"
@@ -196,7 +196,7 @@ fn workers_and_their_queues_are_checked() {
         /workers = [{}] * 65
             workers: expected 0 to 64 entries, got 65
         /ports/2 = { "name": "c", "device": "sink", "rx_queues": 2 }
-            ports[2].rx_queues: expected 1, since only DPDK devices have more, got 2
+            ports[2].rx_queues: expected 1, because only DPDK devices have more, got 2
         /memory_budget_mib = 0
             memory_budget_mib: expected 1 to 1048576, got 0
         "#,
@@ -223,7 +223,7 @@ fn a_budget_that_is_too_small_says_how_much_is_needed() {
     assert_eq!(
         errors(&rack),
         [format!(
-            "memory_budget_mib: expected {needed} at least (most goes to: {most}), got {less}"
+            "memory_budget_mib: expected at least {needed} (mostly {most}), got {less}"
         )],
     );
 }
@@ -236,7 +236,7 @@ fn classes_and_rules_are_checked() {
         /classes = [{"name": "c"}] * 9
             classes: expected 0 to 8 entries, got 9
         /classes/1/name = "voice"
-            classes[1].name: expected a name of its own, got "voice" again
+            classes[1].name: expected a unique name, got "voice" again
         /rules/0/class = "cctv"
             rules[0].class: expected the name of a class (voice, rest), got "cctv"
         /rules = [{ "class": "rest" }] * 257
@@ -244,15 +244,15 @@ fn classes_and_rules_are_checked() {
         /rules/0/ingress = ["a", "z"]
             rules[0].ingress[1]: expected the name of a port (a, b, c), got "z"
         /rules/0/ingress = []
-            rules[0].ingress: expected one value at least, or no such key, got none
+            rules[0].ingress: expected at least one value (or omit the key), got none
         /rules/0/pcp = [0, 8]
             rules[0].pcp[1]: expected 0 to 7, got 8
         /rules/0/source_ports = [5, 4]
             rules[0].source_ports: expected the first port, then the last, got [5, 4]
         /rules/0/destination = "2001:db8::/32"
-            rules[0].destination: expected an IPv4 prefix, as `source` is, got 2001:db8::/32
+            rules[0].destination: expected an IPv4 prefix like `source`, got 2001:db8::/32
         /rules/0/protocol = "icmp"
-            rules[0].protocol: expected a protocol with ports (tcp, udp or sctp), since the rule names some, got 1
+            rules[0].protocol: expected a protocol with ports (tcp, udp or sctp), because the rule has ports, got 1
         /rules/0/protocol = "upd"
             rules[0].protocol: expected "icmp", "tcp", "udp", "icmpv6" or "sctp", or a whole number or null, got "upd"; did you mean `udp`?
         "#,
@@ -275,7 +275,7 @@ fn vlans_are_checked() {
         /ports/0/vlan/vlans = "all"
             ports[0].vlan.vlans: expected a list or null, got "all"
         /ports/0/vlan = { "mode": "trunk", "vlans": [] }
-            ports[0].vlan.vlans: expected one VLAN at least, or a `native` one, got none
+            ports[0].vlan.vlans: expected at least one VLAN, or a `native` one, got none
         /ports/0/vlan/native = 0
             ports[0].vlan.native: expected 1 to 4094, got 0
         "#,
@@ -289,7 +289,7 @@ fn stations_are_checked() {
         &rack(),
         r#"
         /forwarding/stations/0 = {"address": "03:00:00:00:00:01", "vlan": 7, "port": "a"}
-            forwarding.stations[0].address: expected the address of one station, not of a group and not all zeros, got 03:00:00:00:00:01
+            forwarding.stations[0].address: expected a unicast MAC address other than zero, got 03:00:00:00:00:01
         /forwarding/stations/0 = {"address": "02:00:00:00:00:1", "vlan": 7, "port": "a"}
             forwarding.stations[0].address: "02:00:00:00:00:1" is not an Ethernet address such as 02:00:00:00:00:01
         /forwarding/stations/0 = {"address": "02:00:00:00:00:01", "vlan": 7, "port": "z"}
@@ -299,7 +299,7 @@ fn stations_are_checked() {
         /forwarding/stations/0 = {"address": "02:00:00:00:00:01", "vlan": 8, "port": "b"}
             forwarding.stations[0].vlan: expected a VLAN of port b (7), got 8
         /forwarding/stations/0 = {"address": "02:00:00:00:00:01", "vlan": 8, "port": "c"}
-            forwarding.stations[0].vlan: expected a VLAN of port c (0, since it has no VLANs), got 8
+            forwarding.stations[0].vlan: expected a VLAN of port c (0, because it has no VLANs), got 8
         /forwarding/stations = [{"address": "02:00:00:00:00:01", "vlan": 7, "port": "a"}, {"address": "02:00:00:00:00:01", "vlan": 7, "port": "b"}]
             forwarding.stations[1].address: expected an address once in a VLAN, got ("02:00:00:00:00:01", 7) again
         "#,
@@ -323,13 +323,13 @@ fn segments_and_sketches_are_checked() {
         &rack(),
         r#"
         /measurement/segments/0 = { "from": "a", "to": "a" }
-            measurement.segments[0].to: expected another port than a, got "a"
+            measurement.segments[0].to: expected a port other than a, got "a"
         /measurement/segments/0/from = "z"
             measurement.segments[0].from: expected the name of a port (a, b, c), got "z"
         /measurement/segments = [{ "from": "a", "to": "b" }] * 2
             measurement.segments[1]: expected a segment once, got ("a", "b") again
         /measurement/segments = []
-            measurement.segments: expected one segment at least, or no such key for all, got none
+            measurement.segments: expected at least one segment (or omit the key for all), got none
         /measurement/lds/rows = [1, 1, 1, 1, 1]
             measurement.lds.rows: expected 1 to 4 entries, got 5
         /measurement/lds/rows = [0.1, 1.5]
@@ -352,7 +352,7 @@ fn references_and_flows_are_checked() {
         /measurement/rli/policy = { "kind": "either", "packets": 1, "interval_us": 0 }
             measurement.rli.policy.interval_us: expected 1 to 10000000, got 0
         /ports/1/egress/capacity_bps = null
-            measurement.rli.policy.kind: expected `egress.capacity_bps` on every egress port, which adaptive goes by, got none on b
+            measurement.rli.policy.kind: expected `egress.capacity_bps` on every egress port, which adaptive needs, got none on b
         /measurement/stamps = "burst"
             measurement.rli.method: expected `measurement.stamps` to be `packet` with anchored_sums, got `burst`
         /measurement/flows/select = { "sampled": 1.5 }
@@ -459,7 +459,7 @@ fn devices_and_their_ports_are_checked() {
         /measurement/around = [{"name": "fw", "ports": ["in", "in"]}]
             measurement.around[0].ports[1]: expected a port that leads to no other device, got "in" again
         /measurement/around = [{"name": "fw", "ports": ["in", "out"]}, {"name": "fw", "ports": ["dmz", "west"]}]
-            measurement.around[1].name: expected a name of its own, got "fw" again
+            measurement.around[1].name: expected a unique name, got "fw" again
         /measurement/around = [{"name": "fw", "ports": ["in", "north"]}]
             measurement.around[0].ports[1]: expected the name of a port (east, west, in, out, dmz), got "north"
         "#,
@@ -521,7 +521,7 @@ fn egress_queues_are_checked() {
         /ports/0/egress/queues/1/classes = ["rest", "voice"]
             ports[0].egress.queues[1].classes[1]: expected a class that is in no queue yet, got "voice"
         /ports/0/egress/queues/1/classes = []
-            ports[0].egress.queues[1].classes: expected one class at least, got none
+            ports[0].egress.queues[1].classes: expected at least one class, got none
         /ports/0/egress/queues/1/classes = ["bulk"]
             ports[0].egress.queues[1].classes[0]: expected the name of a class (voice, rest), got "bulk"
         /ports/0/egress/queues = [{ "classes": ["rest"] }]
@@ -663,7 +663,7 @@ fn a_wire_needs_a_device_a_seed_a_number_and_keys() {
         &wired_json(),
         r#"
         /ports/0/device = "sink"
-            ports[0].wire: expected no such key here: only a DPDK device...
+            ports[0].wire: expected no such key: only a DPDK device...
         /measurement/enabled = false
             ports[0].wire: expected `measurement.enabled`...
         /measurement/hash_seed = null
@@ -701,7 +701,7 @@ fn keys_are_numbered_from_1_and_each_once_and_a_wire_sends_under_one() {
         /wire/keys/0/id = 0
             wire.keys[0].id: expected 1 to 65535, got 0
         /wire/keys = [{"id": 3, "file": "wire.key"}] * 2
-            wire.keys[1].id: expected a number of its own, got 3 again
+            wire.keys[1].id: expected a unique number, got 3 again
         /wire/key = 2
             wire.key: expected the `id` of one of `keys`, got 2
         /wire/keys/0/file = ""
@@ -711,7 +711,7 @@ fn keys_are_numbered_from_1_and_each_once_and_a_wire_sends_under_one() {
         /ports/0/wire/key = 9
             ports[0].wire.key: expected the `id` of one of `keys`, got 9
         /ports/0/wire/keys = [{"id": 3, "file": "wire.key"}] * 2
-            ports[0].wire.keys[1].id: expected a number of its own, got 3 again
+            ports[0].wire.keys[1].id: expected a unique number, got 3 again
         /ports/0/wire/keys = [{"id": 3, "file": "wire.key"}] & /ports/0/wire/key = 1
             ports[0].wire.key: expected the `id` of one of `keys`, got 1
         "#,
@@ -732,7 +732,7 @@ fn what_a_wire_says_of_itself_is_checked() {
         /ports/0/wire/lds = {"cells": 16}
             ports[0].wire.lds.virtual_cells: expected no more than a row has (4 cells), got 5
         /ports/0/wire/peer_switch = 7
-            ports[0].wire.peer_switch: expected another switch's number than `wire.switch`, got 7
+            ports[0].wire.peer_switch: expected a number other than `wire.switch`, got 7
         /ports/0/wire/peer_port = "a b"
             ports[0].wire.peer_port: expected 1 to 64 letters, digits, `.`, `_` or `-`, got "a b"
         "#,
@@ -750,11 +750,11 @@ fn a_peer_is_another_station_that_can_be_reached() {
         /ports/0/wire/peer/remote = "2001:db8::1"
             ports[0].wire.peer.remote: expected an address of the family of `local`, got 2001:db8::1
         /ports/0/wire/peer/remote = "192.0.2.1"
-            ports[0].wire.peer.remote: expected another address than `local`, got 192.0.2.1
+            ports[0].wire.peer.remote: expected an address other than `local`, got 192.0.2.1
         /ports/0/wire/peer/local = "224.0.0.1"
-            ports[0].wire.peer.local: expected an address of one station, got 224.0.0.1
+            ports[0].wire.peer.local: expected a unicast address, got 224.0.0.1
         /ports/0/wire/peer/gateway = "ff:ff:ff:ff:ff:ff"
-            ports[0].wire.peer.gateway: expected an Ethernet address of one station, got ff:ff:ff:ff:ff:ff
+            ports[0].wire.peer.gateway: expected a unicast MAC address, got ff:ff:ff:ff:ff:ff
         /ports/0/wire/peer/udp_port = 0
             ports[0].wire.peer.udp_port: expected 1 to 65535, got 0
         /ports/0/wire/classes = ["gold"]
@@ -768,7 +768,7 @@ fn a_peer_is_another_station_that_can_be_reached() {
     put(&mut valid, "/ports/1/device", r#""net_ring1""#);
     let twice = errors(&valid);
     assert!(
-        twice[0].starts_with("ports[1].wire.peer: expected ends of its own"),
+        twice[0].starts_with("ports[1].wire.peer: expected unique addresses"),
         "{twice:?}"
     );
 }
@@ -806,7 +806,7 @@ fn sizes_that_the_share_does_not_hold_are_refused_with_what_they_take() {
         });
     });
     // The demo's epochs: 250 ms.
-    let expected = "ports[0].wire.share: expected control frames of 156250 bytes an epoch at most \
+    let expected = "ports[0].wire.share: expected at most 156250 bytes of control frames an epoch \
                     (0.005 of 1.00 Gbit/s for 250 ms), got ";
     assert!(error.starts_with(expected), "{error}");
     assert!(

@@ -1,8 +1,8 @@
-//! How large the synopses of a wire are, and what sending them takes of the link.
+//! Sizes of a wire's synopses, and the link capacity needed to send them.
 //!
-//! An epoch's share of the link is given out in this order: a tenth is kept for what was lost and
-//! is sent once more, two fifths for references, a fifth at most for the stash, three tenths at most
-//! for the LDAs; the sketch has what is left.
+//! An epoch's share of the link is divided in this order: a tenth for retransmissions, two fifths for
+//! references, at most a fifth for the stash, at most three tenths for the LDAs, and the rest for the
+//! sketch.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -19,16 +19,17 @@ use super::{Wire, WireAdaptiveLda, WireLda, WireLds, WirePeer};
 use crate::config::{Config, LayoutError, Lda, RliPolicy};
 use crate::wire::handover::FRAME_ROOM;
 
-/// A worker sends in bursts, and a reference is cut into them: a link's utilisation is that of many bursts.
+/// A link's utilisation is averaged over many bursts, because workers send in bursts that references
+/// divide.
 const UTILISATION_WINDOW_NS: u64 = 1_000_000;
 
-/// Bit rate of a path where none is configured.
+/// Default bit rate of a path.
 const CAPACITY_BPS: u64 = 10_000_000_000;
 
-/// What the link adds to a frame: preamble, frame check sequence, gap.
+/// Bytes that the link adds to a frame: preamble, frame check sequence, gap.
 const LINK_OVERHEAD_BYTES: u32 = 24;
 
-/// Bytes of a cell as it is sent.
+/// Bytes of a transmitted cell.
 const CELL_BYTES: usize = 16;
 
 /// Body of a reference.
@@ -37,59 +38,59 @@ const REFERENCE_BYTES: usize = REFERENCE_FRAME_BYTES - ethernet::BYTES - HEADER_
 /// Bytes of a packet in a stash.
 const STASHED_BYTES: usize = 20;
 
-/// Body of a stash without its packets, and of a fragment without shape and elements.
+/// Body of a stash without packets, and of a fragment without shape and elements.
 const STASH_BYTES: usize = 5;
 const FRAGMENT_BYTES: usize = 12;
 
-/// Bodies of hello, with the longest name, and marker without shapes and banks, of a tally's fragment; a bank, a row's share.
+/// Bodies: hello with the longest name, marker without shapes and banks, fragment of a tally, a bank, a row's share.
 const HELLO_BYTES: usize = 56 + NAME_MAX;
 const MARKER_BYTES: usize = 6;
 const TALLY_BYTES: usize = 48;
 const BANK_BYTES: usize = 12;
 
-/// What a report and a request may have as body, about.
+/// Approximate body of a report or a request.
 const REPORT_BYTES: usize = 256;
 const REQUEST_BYTES: usize = 64;
 
-/// Hellos in a second, about.
+/// Approximate number of hellos a second.
 const HELLOS_PER_S: f64 = 2.0;
 
-/// Of a wire's share what references may take, so that they leave the rest to what is exchanged.
+/// Largest part of a wire's share for references, so that the rest remains for the exchange.
 pub const REFERENCES: f64 = 0.4;
 
-/// Other shares of the share: for what is sent once more, the most for the stash, the most for LDAs.
+/// Other parts of the share: for retransmissions, at most for the stash, at most for LDAs.
 const REPEATED: f64 = 0.1;
 const STASH: f64 = 0.2;
 const LDAS: f64 = 0.3;
 
-/// Packets of the stash where there is room, and where there is little.
+/// Least and greatest number of packets in the stash, by the room.
 const STASH_PACKETS: (u16, u16) = (16, 256);
 
-/// Rows of an LDA where there is little room, and where there is enough.
+/// Least and greatest number of rows of an LDA, by the room.
 const LDA_ROWS: (u32, u32) = (32, 1_024);
 
-/// Of 32 rows, those of each of two banks for heavier losses. Where losses hold still, the error is then 7 % over that of one
-/// bank made for them.
+/// Rows of 32 for each of two banks for heavier losses. With constant losses, the error is then 7 % above that of a
+/// single bank sized for them.
 const SIDE_ROWS: u32 = 3;
 
 /// Columns of each row of a sketch.
 const COLUMNS: (u32, u32) = (16, 65_536);
 
-/// What the first epoch is prepared for: the share of packets lost, and frames of so many bytes on a link that is half full.
+/// Assumptions for the first epoch: the share of packets lost, and the size of frames on a half-full link.
 const FIRST_LOSS: f64 = 0.005;
 const MEAN_FRAME_BYTES: f64 = 500.0;
 
-/// Sampled losses for each row: the most samples for the mean.
+/// Sampled losses for each row, which gives the mean the most samples.
 const ALPHA: f64 = 1.0;
 
-/// Bytes on the link that a wire's control frames take in an epoch, this end's alone.
+/// Bytes on the link of one end's control frames in an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WireBytes {
-    /// The share of the link: what they may take.
+    /// The share of the link: the most they may take.
     pub share: u64,
     /// Markers, hellos, tallies, requests and reports.
     pub signals: u64,
-    /// Packets around the epoch's beginning.
+    /// Packets around the rollover.
     pub stash: u64,
     /// The LDAs' cells.
     pub lda: u64,
@@ -100,19 +101,19 @@ pub struct WireBytes {
 }
 
 impl WireBytes {
-    /// All that is known beforehand.
+    /// The sum.
     pub fn total(&self) -> u64 {
         self.signals + self.stash + self.lda + self.lds + self.references
     }
 
-    /// By how much the share is too small.
+    /// By how much the sum exceeds the share.
     pub fn excess(&self) -> u64 {
         self.total().saturating_sub(self.share)
     }
 }
 
 impl From<RliPolicy> for Policy {
-    /// Policies with a 0, which are refused, become those with a 1.
+    /// A policy with a 0, which validation rejects, becomes one with a 1.
     fn from(configured: RliPolicy) -> Self {
         let packets = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         let interval_ns =
@@ -144,7 +145,7 @@ impl WirePeer {
 }
 
 impl WireLda {
-    /// Its banks that stay as they are.
+    /// Its fixed banks.
     pub(crate) fn fixed(&self) -> Lda {
         Lda {
             banks: self.banks.clone(),
@@ -160,8 +161,8 @@ impl Config {
         of_wire.or(of_port).unwrap_or(CAPACITY_BPS)
     }
 
-    /// Most bytes of a wire's control frame, from magic to tag: what the MTU leaves of
-    /// [`FRAME_ROOM`].
+    /// Most bytes of a wire's control frame, from magic to tag: as much of [`FRAME_ROOM`] as the MTU
+    /// allows.
     pub fn wire_frame_bytes(&self, port: usize) -> usize {
         let mtu = self.ports.get(port).map_or(0, |port| usize::from(port.mtu));
         let peer = self.wire(port).and_then(|wire| wire.peer.as_ref());
@@ -169,18 +170,18 @@ impl Config {
         FRAME_ROOM.min(mtu).saturating_sub(envelope)
     }
 
-    /// What a wire's control frame takes on the link beside its bytes: headers, preamble, frame check
-    /// sequence, gap.
+    /// Bytes on the link in addition to a wire's control frame: headers, preamble, frame check sequence,
+    /// gap.
     pub fn wire_overhead_bytes(&self, port: usize) -> usize {
         let peer = self.wire(port).and_then(|wire| wire.peer.as_ref());
         let envelope = peer.map_or(0, WirePeer::envelope_bytes);
         envelope + ethernet::BYTES + LINK_OVERHEAD_BYTES as usize
     }
 
-    /// What both ends of a wire keep in an epoch, all sizes decided.
+    /// What both ends of a wire keep in an epoch, with all sizes.
     ///
     /// # Errors
-    /// [`LayoutError`] where there is no wire, or for sizes out of range.
+    /// [`LayoutError`] without a wire, or for sizes out of range.
     pub fn wire_layout(&self, port: usize) -> Result<WireLayout, LayoutError> {
         let wire = self.wire(port).ok_or(LayoutError::NoWire { port })?;
         let plan = Plan::new(self, port, wire);
@@ -222,13 +223,13 @@ impl Config {
         })
     }
 
-    /// How the LDA of a wire follows the losses; `None` where it does not, and where there is no wire.
+    /// How the LDA of a wire adapts to losses; `None` if it is fixed, or without a wire.
     pub fn wire_adaptive_lda(&self, port: usize) -> Option<AdaptiveOptions> {
         let wire = self.wire(port)?;
         Plan::new(self, port, wire).adaptive(wire)
     }
 
-    /// What a wire's control frames take of the link in an epoch, by what they are for.
+    /// Bytes on the link of a wire's control frames in an epoch, by purpose.
     ///
     /// # Errors
     /// Those of [`Config::wire_layout`].
@@ -258,18 +259,18 @@ impl Config {
     }
 }
 
-/// What sizes follow from.
+/// Inputs of the sizes.
 struct Plan {
     segments: u16,
-    /// In the LDS, by segment.
+    /// Weights in the LDS, by segment.
     weights: Vec<u32>,
     capacity_bps: u64,
     interval_s: f64,
-    /// Bytes of an epoch that control frames may take.
+    /// Bytes of an epoch available to control frames.
     share_bytes: f64,
     /// Most bytes of a control frame.
     frame_bytes: usize,
-    /// Around it, on the link.
+    /// Bytes on the link around a control frame.
     around_bytes: usize,
 }
 
@@ -293,7 +294,7 @@ impl Plan {
         }
     }
 
-    /// Bytes on the link of a control frame with a body of so many.
+    /// Bytes on the link of a control frame with a body of this size.
     fn on_link(&self, body_bytes: usize) -> u64 {
         (HEADER_BYTES + body_bytes + TAG_BYTES + self.around_bytes) as u64
     }

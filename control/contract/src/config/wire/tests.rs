@@ -235,7 +235,7 @@ fn keys_are_read_from_files_of_the_operators_own() {
         config.read_wire_keys().unwrap_err().to_string()
     };
     let public = refused(file("public", DIGITS, 0o644));
-    assert!(public.contains("mode 644 lets every user"), "{public}");
+    assert!(public.contains("mode 644 gives every user"), "{public}");
     let foreign = file("foreign", DIGITS, 0o600);
     // Only root can make a file somebody else's.
     if chown(&foreign, Some(54_321), None).is_ok() {
