@@ -18,7 +18,7 @@ SECONDS_PER_TARGET ?= 60
 # Targets that `make fuzz` runs at a time.
 FUZZ_JOBS ?= $(shell nproc)
 
-# What a Debian machine needs to build and run, and further to test.
+# Packages that a Debian machine needs to build and run, and to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
 TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd chromium-headless-shell \
   tshark

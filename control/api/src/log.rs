@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use contract::text::with_causes;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use tracing_subscriber::EnvFilter;
 
@@ -164,17 +165,8 @@ impl Lines {
     /// Logs why `program` ends, each line with its name: the message, which may have several lines, and each cause
     /// that is not contained in it.
     pub fn fail(&mut self, program: &str, error: &(dyn Error + 'static)) {
-        let mut words = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            let why = error.to_string();
-            if !words.contains(&why) {
-                words = format!("{words}: {why}");
-            }
-            cause = error.source();
-        }
         // Never fails: a line without room is counted.
-        for line in words.lines() {
+        for line in with_causes(error).lines() {
             let _ = self.write_all(format!("{program}: {line}\n").as_bytes());
         }
     }

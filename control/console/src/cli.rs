@@ -2,22 +2,27 @@
 //!
 //! One module for each kind of command; every command that prints can print JSON too.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::topology::read::ReadError;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::builder::styling::Styles;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use serde::Serialize;
 
-use crate::client::{Client, ClientError, DEFAULT_URL, read_token};
+use crate::client::{Client, ClientError, DEFAULT_STATION_URL, DEFAULT_URL, read_token};
 use crate::view;
 use contract::config::ConfigError;
-use contract::text::{is_shown, say};
+use contract::text::with_causes;
+use output::{Form, Json, Question, print, print_json};
 
 mod configuration;
 mod flows;
 mod mset;
+mod output;
 mod plan;
 mod plugin_args;
 mod reload;
@@ -41,58 +46,98 @@ Exit codes:
   3  a reload is refused (reload), or would be (check)
 `config diff` has those of diff(1): 0 same, 1 different, 2 trouble.";
 
-/// Show a Vernier switch, and check configurations.
+/// Show a Vernier switch or a fleet, check configurations, and plan.
 #[derive(Debug, Parser)]
 #[command(name = "vernier", version, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(flatten)]
-    station: station::Station,
+    globals: Globals,
     #[command(subcommand)]
     command: Command,
 }
 
+/// Options that stand before the command or after it.
+#[derive(Debug, Args)]
+struct Globals {
+    /// Address of the switch
+    #[arg(long, global = true, value_name = "URL", env = "VERNIER_URL", default_value = DEFAULT_URL, hide_env_values = true)]
+    url: String,
+    /// File with the switch's token, where it needs one
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "VERNIER_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    token_file: Option<PathBuf>,
+    #[arg(
+        help = "Address of the station [default: http://127.0.0.1:9465]",
+        long,
+        global = true,
+        value_name = "URL",
+        env = "VERNIER_STATION",
+        hide_env_values = true
+    )]
+    station: Option<String>,
+    /// File with the station's token, where it needs one
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "VERNIER_STATION_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    station_token_file: Option<PathBuf>,
+    /// Colour losses and estimates
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show a live table of a running switch, or of several
+    /// Show a live table of a switch, or of several
     Top(tables::Top),
-    /// Print the measured segments; with --station those of all switches
+    /// Print delay and loss by segment; with --station of all switches
     Segments(Question),
-    /// Ask a station for the segments of all paths between two switches
+    /// Print the delay and loss of a segment over time
+    History(tables::History),
+    /// Print the segments of all paths between two switches
     Path(station::Path),
-    /// Ask a station what is slow or lossy, since when, and where: in all of the fleet, on a path, or for a flow
+    /// Print what is slow or lossy, since when, and where
     Blame(station::Blame),
-    /// Ask a station which switches are silent, and what is missing of the others
-    Missing(Form),
+    /// Print which switches are silent, and what is missing
+    Missing(Question),
     /// Print the ports
     Ports(Question),
-    /// Print the classes over all ports and segments since the switch started
+    /// Print the classes, summed over all ports and segments
     Classes(Question),
-    /// Print the segments on the wire, both directions, and their clock
+    /// Print the segments between switches, and the clock
     Wires(Question),
     /// List the tracked flows, or some of them
     Flows(flows::Flows),
     /// Print everything about one flow, tracked or not
     Flow(flows::Flow),
-    /// Print the state of the switch: readiness, last reload, workers, tables
+    /// Print the state of the switch
     Status(Question),
-    /// Validate a configuration; print what it would use, what a reload of it would change, and whether it would start here
+    /// Check a configuration, what it needs and what a reload changes
     Check(configuration::Check),
-    /// Show the running configuration, or compare configurations
+    /// Print the running configuration, or compare two
     #[command(subcommand)]
     Config(configuration::Command),
-    /// Make a switch read its configuration again, and print the outcome
+    /// Let the switch read its configuration again
     Reload(reload::Reload),
-    /// Plan an LDA, and an LDS, for a rate, a loss and an error
+    /// Size an LDA and an LDS for a rate, a loss and an error
     Size(size::Size),
-    /// Plan which routers of a network to upgrade, so that few probes measure all its paths
+    /// Choose the routers of a network to upgrade
     Plan(plan::Plan),
-    /// Print the network as a router's OSPF has it, or follow it
+    /// Print the network as OSPF knows it, or follow it
     Topology(topology::Topology),
     /// Print which node of a network monitors which segments
     Mset(mset::Mset),
-    /// Print the segments of the paths from one router of a network to another, and what nobody measures
+    /// Print the segments of the paths between two routers
     Paths(mset::Chains),
-    /// Print the arguments by which a program's EAL loads the plugin, or add them to Open vSwitch's
+    /// Print the EAL arguments that load the plugin
     PluginArgs(plugin_args::PluginArgs),
     /// Print a completion script for a shell
     Completion {
@@ -101,33 +146,56 @@ enum Command {
     },
 }
 
-/// A switch's address, and how its answer is printed.
-#[derive(Debug, Args)]
-struct Question {
-    #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    form: Form,
+/// The commands by what they are about. A command that is not listed stands in a last group.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Switch", &SWITCH),
+    ("Configuration", &CONFIGURATION),
+    ("Fleet", &FLEET),
+    ("Planning", &["size", "plan", "topology", "mset", "paths"]),
+];
+
+const SWITCH: [&str; 9] = [
+    "top", "status", "segments", "history", "flows", "flow", "ports", "classes", "wires",
+];
+
+const CONFIGURATION: [&str; 3] = ["check", "config", "reload"];
+
+/// They ask a station, and so does `segments --station`.
+const FLEET: [&str; 3] = ["path", "blame", "missing"];
+
+/// They print no table.
+const UNCOLOURED: [&str; 6] = [
+    "top",
+    "config",
+    "reload",
+    "size",
+    "plugin-args",
+    "completion",
+];
+
+/// Whether an option for all commands means something to this one.
+fn applies(option: &str, command: &str) -> bool {
+    match option {
+        "url" | "token_file" => SWITCH.contains(&command) || CONFIGURATION.contains(&command),
+        "station" | "station_token_file" => FLEET.contains(&command) || command == "segments",
+        "color" => !UNCOLOURED.contains(&command),
+        _ => true,
+    }
 }
 
-/// Address and token of a switch.
-#[derive(Debug, Clone, Args)]
-struct Connection {
-    /// The switch's HTTP address
-    #[arg(long, value_name = "URL", env = "VERNIER_URL", default_value = DEFAULT_URL)]
-    url: String,
-    /// File with the switch's token, where it needs one
-    #[arg(long, value_name = "FILE", env = "VERNIER_TOKEN_FILE")]
-    token_file: Option<PathBuf>,
-}
-
-impl Connection {
+impl Globals {
     /// The client of the switch.
     ///
     /// # Errors
     /// [`ClientError::TokenFile`].
-    fn client(&self) -> Result<Client, ClientError> {
+    fn switch(&self) -> Result<Client, ClientError> {
         client(&self.url, self.token_file.as_deref())
+    }
+
+    /// The client of the station, likewise.
+    fn station(&self) -> Result<Client, ClientError> {
+        let url = self.station.as_deref().unwrap_or(DEFAULT_STATION_URL);
+        Ok(client(url, self.station_token_file.as_deref())?.of_station())
     }
 }
 
@@ -137,71 +205,128 @@ fn client(url: &str, token_file: Option<&Path>) -> Result<Client, ClientError> {
     Ok(Client::new(url, token))
 }
 
-/// How an answer is printed.
-#[derive(Debug, Clone, Copy, Args)]
-struct Form {
-    /// Print JSON, with every field
-    #[arg(long)]
-    json: bool,
-}
-
-impl Form {
-    /// Prints an answer as JSON or, by `text`, for people.
-    fn show<T: Serialize>(self, answer: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<u8> {
-        if self.json {
-            print_json(answer)
-        } else {
-            print(&text(answer))
+/// The command line, also for its manual.
+pub fn command() -> clap::Command {
+    let mut command = Arguments::command();
+    let options = command
+        .get_arguments()
+        .filter(|option| option.is_global_set());
+    let options: Vec<_> = options.cloned().collect();
+    for below in command.get_subcommands_mut() {
+        for option in &options {
+            if !applies(option.get_id().as_str(), below.get_name()) {
+                *below = std::mem::take(below).arg(option.clone().hide(true));
+            }
         }
     }
+    let header = *Styles::styled().get_header();
+    let groups = groups(&command);
+    command.help_template(format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\n\
+         {header}Options:{header:#}\n{{options}}{{after-help}}"
+    ))
 }
 
-/// The command line, for its manual.
-pub fn command() -> clap::Command {
-    Arguments::command()
+/// The commands in their groups.
+fn groups(command: &clap::Command) -> String {
+    let styles = Styles::styled();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let mut groups: Vec<(&str, Vec<&clap::Command>)> = GROUPS
+        .map(|(title, names)| {
+            let commands = names
+                .iter()
+                .filter_map(|name| command.find_subcommand(name));
+            (title, commands.collect())
+        })
+        .into();
+    let is_other = |below: &&clap::Command| {
+        let mut names = GROUPS.iter().flat_map(|(_, names)| *names);
+        names.all(|name| *name != below.get_name())
+    };
+    let others = command.get_subcommands().filter(is_other);
+    groups.push(("Other", others.collect()));
+    let mut text = String::new();
+    for (title, commands) in groups {
+        let _ = writeln!(text, "\n{header}{title}:{header:#}");
+        for below in commands {
+            let about = below.get_about().map(ToString::to_string);
+            let (name, about) = (below.get_name(), about.unwrap_or_default());
+            let _ = writeln!(text, "  {literal}{name:<12}{literal:#} {about}");
+        }
+    }
+    text
 }
 
 /// Runs the tool with the arguments of this process.
 pub fn main() -> ExitCode {
-    let Arguments { station, command } = Arguments::parse();
+    let mut command = command();
+    let matches = command.get_matches_mut();
+    if let Some(why) = misplaced(&matches) {
+        command.error(ErrorKind::UnknownArgument, why).exit();
+    }
+    let arguments = Arguments::from_arg_matches(&matches);
+    let Arguments { globals, command } = arguments.unwrap_or_else(|error| error.exit());
     let is_diff = matches!(command, Command::Config(configuration::Command::Diff(_)));
-    match run(&station, command) {
+    match run(&globals, command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            for line in format!("{error:#}").lines() {
-                eprintln!("vernier: {line}");
-            }
+            complain(&error);
             ExitCode::from(if is_diff { UNUSABLE } else { exit_code(&error) })
         }
     }
 }
 
-fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
+/// What is wrong with options of the command line that this command has no use for.
+fn misplaced(matches: &ArgMatches) -> Option<String> {
+    let name = matches.subcommand_name()?;
+    let is_given = |option: &&str| {
+        matches.value_source(option) == Some(ValueSource::CommandLine) && !applies(option, name)
+    };
+    let option = ["station", "station_token_file"]
+        .into_iter()
+        .find(is_given)?;
+    let option = option.replace('_', "-");
+    Some(format!(
+        "--{option} is for path, blame, missing and segments; {name} asks no station"
+    ))
+}
+
+/// Writes what went wrong to standard error.
+fn complain(error: &anyhow::Error) {
+    for line in with_causes(error.as_ref()).lines() {
+        eprintln!("vernier: {line}");
+    }
+}
+
+fn run(globals: &Globals, command: Command) -> anyhow::Result<u8> {
     match command {
-        Command::Top(top) => tables::top(top),
-        Command::Segments(question) if station.is_given() => station.segments(question.form),
-        Command::Segments(question) => tables::segments(&question),
-        Command::Path(asked) => station.path(&asked),
-        Command::Blame(asked) => station.blame(&asked),
-        Command::Missing(form) => station.missing(form),
-        Command::Ports(question) => tables::show(&question, "/api/v1/ports", view::ports),
-        Command::Classes(question) => tables::show(&question, "/api/v1/classes", view::classes),
-        Command::Wires(question) => tables::show(&question, "/api/v1/wires", view::wires),
-        Command::Flows(question) => flows::list(&question),
-        Command::Flow(question) => flows::one(&question),
-        Command::Status(question) => tables::show(&question, "/api/v1/status", view::status),
-        Command::Check(check) => configuration::check(&check),
-        Command::Config(command) => configuration::run(&command),
-        Command::Reload(reload) => reload::run(&reload),
+        Command::Top(top) => tables::top(globals, &top),
+        Command::Segments(question) if globals.station.is_some() => {
+            station::segments(globals, question)
+        }
+        Command::Segments(question) => tables::segments(globals, question),
+        Command::History(history) => tables::history(globals, &history),
+        Command::Path(asked) => station::path(globals, &asked),
+        Command::Blame(asked) => station::blame(globals, &asked),
+        Command::Missing(question) => station::missing(globals, question),
+        Command::Ports(question) => tables::show(globals, question, "ports", view::ports),
+        Command::Classes(question) => tables::show(globals, question, "classes", view::classes),
+        Command::Wires(question) => tables::wires(globals, question),
+        Command::Flows(question) => flows::list(globals, &question),
+        Command::Flow(question) => flows::one(globals, &question),
+        Command::Status(question) => tables::status(globals, question),
+        Command::Check(check) => configuration::check(globals, &check),
+        Command::Config(command) => configuration::run(globals, &command),
+        Command::Reload(reload) => reload::run(globals, &reload),
         Command::Size(size) => size::run(&size),
-        Command::Plan(plan) => plan::run(&plan),
-        Command::Topology(arguments) => topology::run(&arguments),
-        Command::Mset(mset) => mset::run(&mset),
-        Command::Paths(chains) => mset::run_chains(&chains),
+        Command::Plan(plan) => plan::run(globals.color, &plan),
+        Command::Topology(arguments) => topology::run(globals.color, &arguments),
+        Command::Mset(mset) => mset::run(globals.color, &mset),
+        Command::Paths(chains) => mset::run_chains(globals.color, &chains),
         Command::PluginArgs(arguments) => plugin_args::run(&arguments),
         Command::Completion { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "vernier", &mut script);
+            clap_complete::generate(shell, &mut self::command(), "vernier", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
     }
@@ -231,37 +356,76 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Writes to standard output; a reader that stops early (`| head`) is no error. Names may be from anywhere: nothing of them
-/// controls the terminal.
-fn print(text: &str) -> anyhow::Result<u8> {
-    say(&shown(text))?;
-    Ok(DONE)
-}
-
-fn shown(text: &str) -> String {
-    let shown = text.chars();
-    shown
-        .filter(|&c| matches!(c, '\n' | '\t') || is_shown(c))
-        .collect()
-}
-
-fn print_json(value: &impl Serialize) -> anyhow::Result<u8> {
-    print(&(serde_json::to_string_pretty(value)? + "\n"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Arguments::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
-    fn no_name_controls_the_terminal() {
-        let text = "a\u{1b}[2J b\u{9b}31m\r\nc\td\u{202e}e\n";
-        assert_eq!(shown(text), "a[2J b31m\nc\tde\n");
+    fn options_stand_before_and_after_the_command_where_they_apply() {
+        let parse = |line: &str| {
+            let matches = command().try_get_matches_from(line.split(' ')).unwrap();
+            let globals = Arguments::from_arg_matches(&matches).unwrap().globals;
+            (globals, misplaced(&matches))
+        };
+        for line in [
+            "vernier --url http://a segments --station http://b",
+            "vernier --station http://b segments --url http://a",
+        ] {
+            let (globals, misplaced) = parse(line);
+            assert_eq!(globals.url, "http://a");
+            assert_eq!(globals.station.as_deref(), Some("http://b"));
+            assert_eq!(misplaced, None);
+        }
+        for line in ["vernier --station b ports", "vernier ports --station b"] {
+            let why = parse(line).1.unwrap();
+            assert!(why.contains("ports asks no station"), "{why}");
+        }
+        for (line, urls) in [
+            ("vernier --url a top", ["a"].as_slice()),
+            ("vernier top --url a --url b,c", &["a", "b", "c"]),
+        ] {
+            let matches = command().try_get_matches_from(line.split(' ')).unwrap();
+            match Arguments::from_arg_matches(&matches).unwrap().command {
+                Command::Top(top) => assert_eq!(top.urls, urls, "{line}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn help_has_the_commands_in_groups_and_only_options_that_apply() {
+        let help = command().render_help().to_string();
+        for (title, names) in GROUPS {
+            let (_, group) = help.split_once(&format!("\n{title}:\n")).unwrap();
+            let group = group.split("\n\n").next().unwrap();
+            let listed = group
+                .lines()
+                .map(|line| line.split_whitespace().next().unwrap());
+            assert!(
+                names
+                    .iter()
+                    .all(|name| listed.clone().any(|one| one == *name)),
+                "{help}"
+            );
+        }
+        let mut command = command();
+        command.build();
+        for (name, has_url, has_station) in [
+            ("ports", true, false),
+            ("segments", true, true),
+            ("blame", false, true),
+            ("plan", false, false),
+        ] {
+            let below = command.find_subcommand_mut(name).unwrap();
+            let help = below.render_help().to_string();
+            assert_eq!(help.contains("--url"), has_url, "{help}");
+            assert_eq!(help.contains("--station"), has_station, "{help}");
+        }
     }
 
     #[test]

@@ -28,6 +28,9 @@ const TOKEN_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Where a switch listens by default.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 
+/// Where a station listens by default.
+pub const DEFAULT_STATION_URL: &str = "http://127.0.0.1:9465";
+
 /// Why a switch could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {

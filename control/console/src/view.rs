@@ -1,19 +1,21 @@
-//! A snapshot as plain text: aligned tables for a terminal, a log or a pipe.
+//! Answers as text: aligned tables for a terminal, a log or a pipe.
 
 use std::fmt::Write;
 
 use contract::units::{bytes, count, duration_ns, rate, uptime};
-use ratatui::text::Span;
 use records::answers::{ClassTotals, Classes, Ports};
 use records::snapshot::{AroundCounts, Delays, Labelled, Port, Segment, Snapshot};
 
 mod flows;
+mod page;
 pub mod station;
 mod status;
 mod wires;
 
 pub(crate) use flows::flow_words;
-pub use flows::{flow, flows};
+pub use flows::{flow, flows, history};
+pub use page::{Look, Page};
+pub(crate) use page::{Table, columns, fit, shortened};
 pub use status::status;
 pub use wires::wires;
 pub(crate) use wires::{
@@ -32,42 +34,61 @@ pub(crate) const SEGMENT_HEADINGS: &str = "segment | packets/s | lost | true mea
 /// Headings of the ports' table.
 pub(crate) const PORT_HEADINGS: &str = "port | rx/s | tx/s | received | sent | queued | dropped";
 
-const AROUND_HEADINGS: &str =
-    "device | port | entered | returned | lost | unknown | reordered | displaced";
+const SEGMENTS: Table = Table {
+    headings: "segment | packets/s | loss | mean | stddev | lost in all | LDA mean | +-98% | samples",
+    wide: &["lost in all", "LDA mean", "+-98%", "samples"],
+    expendable: &["stddev", "packets/s"],
+};
+
+const PORTS: Table = Table::new(PORT_HEADINGS, &["queued", "sent", "received"]);
+
+const AROUND: Table = Table::new(
+    "device | port | entered | returned | lost | unknown | reordered | displaced",
+    &["displaced", "reordered", "unknown"],
+);
+
+const CLASSES: Table = Table::new(
+    "class | segments | sent | bytes | measured | lost | mean | stddev",
+    &["bytes", "measured", "stddev", "segments"],
+);
+
+const TOTALS: Table = Table::new(
+    "segment | sent | measured | lost | late | mean | unusable epochs",
+    &["late", "unusable epochs", "measured"],
+);
 
 /// The table of each second: a headline, segments and ports.
-pub fn live(snapshot: &Snapshot) -> String {
-    let mut text = headline(snapshot) + "\n";
+pub fn live(page: &mut Page, snapshot: &Snapshot) {
+    page.say(&(headline(snapshot) + "\n"));
     if !snapshot.segments.is_empty() {
-        text += &segments(snapshot);
+        segments(page, snapshot);
     }
-    text += "\n";
-    text + &port_table(&snapshot.ports)
+    page.say("\n");
+    page.table(&PORTS, snapshot.ports.iter().map(port_row));
 }
 
 /// The table at the end: totals of every segment and port, and how good the estimates were.
-pub fn summary(snapshot: &Snapshot) -> String {
-    let mut text = headline(snapshot) + "\n";
+pub fn summary(page: &mut Page, snapshot: &Snapshot) {
+    page.say(&(headline(snapshot) + "\n"));
     if !snapshot.segments.is_empty() {
-        let headings = "segment | sent | measured | lost | late | mean | unusable epochs";
-        text += &table(headings, snapshot.segments.iter().map(total_row));
-        text += "\n";
+        page.table(&TOTALS, snapshot.segments.iter().map(total_row));
+        page.say("\n");
         for segment in &snapshot.segments {
-            text += &verdict(segment);
+            page.say(&verdict(segment));
         }
-        text += "\n";
+        page.say("\n");
     }
-    text + &port_table(&snapshot.ports)
+    page.table(&PORTS, snapshot.ports.iter().map(port_row));
 }
 
 /// Segments alone.
-pub fn segments(snapshot: &Snapshot) -> String {
-    let estimates = |[name, rate, lost, mean, lda, bound, stddev, .., samples]: [String; 12]| {
-        [name, rate, lost, mean, lda, bound, stddev, samples]
-    };
-    let rows = (snapshot.segments.iter()).map(|segment| estimates(row(snapshot, segment)));
-    let headings = estimates(columns(SEGMENT_HEADINGS).map(str::to_owned)).join(" | ");
-    let text = table(&headings, rows);
+pub fn segments(page: &mut Page, snapshot: &Snapshot) {
+    let is_wide = page.is_wide();
+    let rows = snapshot.segments.iter();
+    page.table(
+        &SEGMENTS,
+        rows.map(|segment| segment_row(snapshot, segment, is_wide)),
+    );
     let delays = snapshot.segments.iter().map(|segment| {
         let last = snapshot.fresh(segment).and_then(|last| {
             let packets = last.counts.received_packets;
@@ -75,15 +96,53 @@ pub fn segments(snapshot: &Snapshot) -> String {
         });
         (segment.title(), [last, segment.last_minute])
     });
-    text + &percentiles("segment", delays)
+    percentiles(page, SEGMENT_PERCENTILES, delays);
 }
 
-/// What the stamped delays of the last epoch and of the last minute did not exceed; empty without packets.
+/// The cells of a segment's row. Where there is no exact mean, its place is the estimate's.
+fn segment_row(snapshot: &Snapshot, segment: &Segment, is_wide: bool) -> [String; 9] {
+    let [name, packets, in_all, mean, lda, bound, stddev, .., samples] = row(snapshot, segment);
+    let last = snapshot.fresh(segment);
+    let loss = last.map(|last| {
+        let counts = &last.counts;
+        counts.dropped_packets as f64 / counts.sent_packets.max(1) as f64
+    });
+    let is_exact = last.is_some_and(|last| last.stamped.is_some());
+    let estimate = last
+        .and_then(|last| last.lda)
+        .filter(|_| !is_exact && !is_wide);
+    let mean = estimate.map_or(mean, |lda| bounded(duration_ns(lda.mean_ns), lda.bound_ns));
+    let loss = known(loss, percent);
+    [
+        name, packets, loss, mean, stddev, in_all, lda, bound, samples,
+    ]
+}
+
+/// `412 us +-7.40 us`; without the bound where there is none.
+fn bounded(mean: String, bound_ns: f64) -> String {
+    if bound_ns > 0.0 {
+        mean + " +-" + &duration_ns(bound_ns)
+    } else {
+        mean
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.3} %", ratio.max(0.0) * 100.0)
+}
+
+const SEGMENT_PERCENTILES: &str =
+    "segment | of last | packets | p50 | p90 | p99 | p99.9 | p99.99 | max";
+
+const CLASS_PERCENTILES: &str =
+    "class | of last | packets | p50 | p90 | p99 | p99.9 | p99.99 | max";
+
+/// What the stamped delays of the last epoch and of the last minute did not exceed; nothing without packets.
 fn percentiles(
-    what: &'static str,
+    page: &mut Page,
+    headings: &'static str,
     delays: impl Iterator<Item = (String, [Option<Delays>; 2])>,
-) -> String {
-    let headings = format!("{what} | of last | packets | p50 | p90 | p99 | p99.9 | p99.99 | max");
+) {
     let rows = delays.flat_map(|(name, delays)| {
         let spans = ["epoch", "minute"].into_iter().zip(delays);
         let known = spans.filter_map(|(span, delays)| Some((span, delays?)));
@@ -103,21 +162,21 @@ fn percentiles(
         row.collect::<Vec<_>>()
     });
     let mut rows = rows.peekable();
-    if rows.peek().is_none() {
-        return String::new();
+    if rows.peek().is_some() {
+        page.say("\n");
+        let expendable = &["p99.99", "p90", "packets", "p99.9"];
+        page.table(&Table::new(headings, expendable), rows);
     }
-    "\n".to_owned() + &table(&headings, rows)
 }
 
 /// Ports alone.
-pub fn ports(ports: &Ports) -> String {
+pub fn ports(page: &mut Page, ports: &Ports) {
     let mut around = ports.ports.iter().filter_map(around_row).peekable();
-    let mut text = port_table(&ports.ports);
+    page.table(&PORTS, ports.ports.iter().map(port_row));
     if around.peek().is_some() {
-        text += "\n";
-        text += &table(AROUND_HEADINGS, around);
+        page.say("\n");
+        page.table(&AROUND, around);
     }
-    text
 }
 
 /// What enters a device by a port, and comes back.
@@ -135,17 +194,12 @@ fn around_row(port: &Port) -> Option<[String; 8]> {
     ])
 }
 
-fn port_table(ports: &[Port]) -> String {
-    table(PORT_HEADINGS, ports.iter().map(port_row))
-}
-
 /// Classes over all ports and segments, since the switch started.
-pub fn classes(classes: &Classes) -> String {
-    let headings = "class | segments | sent | bytes | measured | lost | mean | stddev";
-    let text = table(headings, classes.classes.iter().map(class_row));
+pub fn classes(page: &mut Page, classes: &Classes) {
+    page.table(&CLASSES, classes.classes.iter().map(class_row));
     let delays = classes.classes.iter();
     let delays = delays.map(|class| (class.class.clone(), [class.last, class.last_minute]));
-    text + &percentiles("class", delays)
+    percentiles(page, CLASS_PERCENTILES, delays);
 }
 
 fn class_row(class: &ClassTotals) -> [String; 8] {
@@ -272,44 +326,6 @@ fn verdict(segment: &Segment) -> String {
     format!(
         "{title}: the true mean was inside LDA's 98% interval in {within} of {all} epochs ({share:.1}%)\n"
     )
-}
-
-/// The headings of columns, as a line with `|` between them spells them.
-pub(crate) fn columns<const N: usize>(headings: &str) -> [&str; N] {
-    debug_assert_eq!(headings.split('|').count(), N, "{headings}");
-    let mut headings = headings.split('|').map(str::trim);
-    std::array::from_fn(|_| headings.next().unwrap_or_default())
-}
-
-/// An aligned table: the first column to the left, a text in the last one too, numbers to the
-/// right. `headings` are [`columns`].
-pub(crate) fn table<const N: usize>(
-    headings: &str,
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> String {
-    let mut lines = vec![columns(headings).map(str::to_owned)];
-    lines.extend(rows);
-    // Columns of the terminal: characters are none to two wide.
-    let shown = |cell: &str| Span::raw(cell).width();
-    let width = |column: usize| lines.iter().map(|line| shown(&line[column])).max();
-    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
-    let mut text = String::new();
-    for line in &lines {
-        for (column, (cell, &width)) in line.iter().zip(&widths).enumerate() {
-            // Not by a width in a format string, which is 65,535 at most.
-            let blanks = " ".repeat(width - shown(cell));
-            let _ = match column {
-                0 => write!(text, "{cell}{blanks}"),
-                _ if column == N - 1 && cell.contains(' ') && width > 16 => {
-                    write!(text, "  {cell}")
-                }
-                _ => write!(text, "  {blanks}{cell}"),
-            };
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

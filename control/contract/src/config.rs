@@ -219,9 +219,8 @@ impl Config {
         Self::parse(include_str!("config/demo.json"), "demo.json")
     }
 
-    /// The capture `pcap` for ever, patched to a port that swallows it and answers with a little
-    /// seeded traffic (`control/contract/src/config/demo-replay.json`): needs neither a NIC, nor root, nor
-    /// hugepages.
+    /// The capture `pcap`, replayed for ever, patched to a port that swallows it
+    /// (`control/contract/src/config/demo-replay.json`): needs no NIC, no root and no hugepages.
     ///
     /// # Errors
     /// Those of [`Config::parse`].

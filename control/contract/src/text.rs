@@ -1,5 +1,6 @@
 //! Cleans text from outside before it is kept or shown, and writes text to standard output.
 
+use std::error::Error;
 use std::io::{self, Write};
 
 /// Whether a character may be shown: one that neither controls a terminal nor affects the order or visibility of its
@@ -17,6 +18,20 @@ pub fn clean(text: &mut String) {
     if !text.chars().all(is_shown) {
         text.retain(is_shown);
     }
+}
+
+/// Returns the words of an error and of its causes, without causes that the words before them contain already.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let why = error.to_string();
+        if !words.contains(&why) {
+            words = format!("{words}: {why}");
+        }
+        cause = error.source();
+    }
+    words
 }
 
 /// Writes to standard output. A closed pipe (`| head`) is not an error.

@@ -38,6 +38,11 @@ pub fn rate(n: f64) -> String {
     scaled(n, &UNITS, ROUNDED_UP)
 }
 
+/// `1 row`, `2 rows`.
+pub fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// `36.5 KiB`.
 pub fn bytes(n: u64) -> String {
     const UNITS: [(f64, &str); 4] = [

@@ -1,14 +1,16 @@
 //! The command line of `vernierd`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use contract::address::listen_address;
 
 /// A software switch that measures latency inline.
 ///
-/// Without --config it switches generated traffic between two ports, which needs neither a NIC nor
-/// privileges nor hugepages.
+/// Without --config it switches generated traffic between two ports, which needs no NIC, no privileges
+/// and no hugepages.
 #[derive(Debug, Parser)]
 #[command(
     name = "vernierd",
@@ -24,11 +26,15 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub pcap: Option<PathBuf>,
 
-    /// Look whether a switch would start here with this configuration, say what it would use, and end
+    /// HTTP address without --config, instead of 127.0.0.1:9464; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "config", value_parser = loopback)]
+    pub listen: Option<SocketAddr>,
+
+    /// Check whether a switch would start here with this configuration, print what it would use, and end
     #[arg(long)]
     pub check: bool,
 
-    /// With --check: validate for another machine, and look for nothing on this one
+    /// With --check: validate for another machine, without looking at this one
     #[arg(long = "static", requires = "check")]
     pub is_static: bool,
 
@@ -60,6 +66,16 @@ pub enum LogFormat {
     Text,
     /// An object on each line.
     Json,
+}
+
+/// Without a configuration there is no token, and nobody else may ask.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address = listen_address(text).map_err(|error| error.to_string())?;
+    let words = "expected an address of this machine alone, such as 127.0.0.1:9470; for others, configure http.listen \
+                 and http.token_file";
+    (address.ip().is_loopback())
+        .then_some(address)
+        .ok_or_else(|| words.to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

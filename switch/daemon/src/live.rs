@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::log::Lines;
+use clap::ColorChoice;
 use console::top::{self, Ended};
-use console::view;
+use console::view::{self, Look, Page};
 use control::published::Published;
 use records::answers::FlowQuery;
 use records::snapshot::Snapshot;
@@ -64,7 +65,7 @@ pub fn attend(
         thread::sleep(NAP);
         if is_written && Instant::now() >= next_table {
             next_table += REFRESH;
-            match writeln!(io::stdout(), "{}", view::live(&published.read())) {
+            match write(|page| view::live(page, &published.read())) {
                 // The reader closed the pipe (`| head`).
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 written => written.context("cannot write the table")?,
@@ -90,7 +91,14 @@ fn hold(log: &Lines) -> Sender<()> {
 
 /// Writes the final figures to standard output, unless it is closed.
 pub fn summarise(snapshot: &Snapshot) {
-    let _ = writeln!(io::stdout(), "{}", view::summary(snapshot));
+    let _ = write(|page| view::summary(page, snapshot));
+}
+
+/// Writes a page and an empty line to standard output.
+fn write(fill: impl FnOnce(&mut Page)) -> io::Result<()> {
+    let mut page = Page::new(Look::of_stdout(false, ColorChoice::Auto));
+    fill(&mut page);
+    writeln!(io::stdout(), "{}", page.finish())
 }
 
 #[cfg(test)]

@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use api::log::{self, Lines};
-use clap::Parser;
-use contract::config::document::KeyPath;
+use clap::{ColorChoice, Parser};
+use console::view::{Look, Page};
+use contract::check;
+use contract::config::document::{Faults, KeyPath};
 use contract::config::{Candidate, Config};
 use contract::text::say;
+use contract::units::counted;
 use daemon::cli::{Arguments, LogFormat};
 use daemon::options::RunOptions;
 use daemon::privileges;
@@ -39,13 +42,25 @@ fn main() -> ExitCode {
 
 /// Checks, or runs.
 fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
-    let (config, resources) = open(arguments)?;
-    match resources {
-        Some(resources) if !arguments.check => run(&config, resources, arguments, log),
-        _ => {
-            let report = contract::check::report(&config);
-            say(&report).map_err(|error| RunError::Run(error.into()).into())
+    let opened = open(arguments);
+    if arguments.check {
+        let mut page = Page::new(Look::of_stdout(false, ColorChoice::Auto));
+        match &opened {
+            Ok((config, _)) => {
+                page.say(&check::verdict(config));
+                page.say("\n");
+                page.say(&check::report(config));
+            }
+            Err(error) => {
+                let errors = error.to_string().lines().count();
+                page.say(&format!("{}\n", counted(errors, "error")));
+            }
         }
+        say(&page.finish()).map_err(|error| RunError::Run(error.into()))?;
+    }
+    match opened? {
+        (config, Some(resources)) if !arguments.check => run(&config, resources, arguments, log),
+        _ => Ok(()),
     }
 }
 
@@ -56,17 +71,32 @@ fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Resources>)> {
         let resources = (!arguments.is_static).then(|| Resources::of(config, is_faulty_at));
         resources.transpose()
     };
-    let config = match (&arguments.config, &arguments.pcap) {
-        (Some(file), _) => {
-            let candidate = Candidate::load(file)?;
-            let found = open(candidate.config(), &|path| candidate.is_faulty_at(path));
-            return Ok(candidate.finish(found)?);
-        }
-        (None, Some(capture)) => Config::demo_replay(capture)?,
-        (None, None) => Config::demo()?,
+    if let Some(file) = &arguments.config {
+        let candidate = Candidate::load(file)?;
+        let found = open(candidate.config(), &|path| candidate.is_faulty_at(path));
+        return Ok(candidate.finish(found)?);
+    }
+    let mut config = match &arguments.pcap {
+        Some(capture) => Config::demo_replay(capture)?,
+        None => Config::demo()?,
     };
-    let resources = open(&config, &|_| false)?;
+    config.http.listen = arguments.listen.or(config.http.listen);
+    let resources = open(&config, &|_| false).map_err(with_option)?;
     Ok((config, resources))
+}
+
+/// Names the option that corrects the built-in configuration in place of the key.
+fn with_option(mut faults: Faults) -> Faults {
+    for fault in &mut faults.0 {
+        if fault.path.to_string() == "http.listen" {
+            let what = fault.expected.split("; ").next().unwrap_or_default();
+            fault.expected = format!(
+                "{what}; choose another address, such as --listen 127.0.0.1:9470, or any free port: --listen 127.0.0.1:0"
+            );
+            fault.path = KeyPath::default();
+        }
+    }
+    faults
 }
 
 fn run(

@@ -11,12 +11,14 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Correctable, DONE, Question, REFUSED, UNUSABLE, print, print_json};
-use crate::client::Client;
+use super::output::print_page;
+use super::{Correctable, DONE, Globals, Json, REFUSED, UNUSABLE, print, print_json};
+use crate::view::Look;
 use contract::check;
 use contract::check::cost::Step;
 use contract::config::memory::{self, Item, Memory};
 use contract::config::{Change, Config, ConfigError, Fault};
+use contract::units::counted;
 
 /// `vernier check`.
 #[derive(Debug, Args)]
@@ -26,21 +28,18 @@ pub struct Check {
     /// Do not ask a running switch what a reload would change
     #[arg(long)]
     offline: bool,
-    /// Do not look whether a switch would start on this machine; with a switch that answers nobody looks
+    /// Do not check whether a switch would start on this machine; not checked either if a switch answers
     #[arg(long = "static")]
     is_static: bool,
     #[command(flatten)]
-    question: Question,
+    form: Json,
 }
 
 /// `vernier config`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Print the running configuration of a switch, with all defaults (JSON)
-    Show {
-        #[command(flatten)]
-        question: Question,
-    },
+    Show(Json),
     /// Print how FILE differs from the running configuration, or OTHER from FILE (except
     /// `measurement.hash_seed`, which a switch does not show)
     Diff(Diff),
@@ -55,27 +54,28 @@ pub struct Diff {
     /// Another one: the changes that lead from FILE to it; no switch is asked
     other: Option<PathBuf>,
     #[command(flatten)]
-    question: Question,
+    form: Json,
 }
 
 /// `vernier config`: show or diff.
-pub fn run(command: &Command) -> anyhow::Result<u8> {
+pub(super) fn run(globals: &Globals, command: &Command) -> anyhow::Result<u8> {
     match command {
-        Command::Show { question } => {
-            let config: Value = question.connection.client()?.get("/api/v1/config", &[])?;
+        // It is JSON in any case.
+        Command::Show(_) => {
+            let config: Value = globals.switch()?.get("/api/v1/config", &[])?;
             print_json(&config)
         }
-        Command::Diff(diff) => compare(diff),
+        Command::Diff(diff) => compare(globals, diff),
     }
 }
 
-fn compare(diff: &Diff) -> anyhow::Result<u8> {
+fn compare(globals: &Globals, diff: &Diff) -> anyhow::Result<u8> {
     let file = Config::load(&diff.file)?;
     let changes = match &diff.other {
         Some(other) => file.diff(&Config::load_again(other, &file)?),
-        None => from_running(diff.question.connection.client()?.config()?, &diff.file)?,
+        None => from_running(globals.switch()?.config()?, &diff.file)?,
     };
-    if diff.question.form.json {
+    if diff.form.json {
         print_json(&changes)?;
     } else {
         print(&changes.iter().map(difference_text).collect::<String>())?;
@@ -94,7 +94,7 @@ fn from_running(mut running: Config, file: &Path) -> Result<Vec<Change>, ConfigE
 
 /// `vernier check`: what a configuration would use; and, where a switch answers, what a reload would
 /// change.
-pub fn check(check: &Check) -> anyhow::Result<u8> {
+pub(super) fn check(globals: &Globals, check: &Check) -> anyhow::Result<u8> {
     let config = match Config::load(&check.file) {
         Ok(config) => config,
         Err(error) => return invalid(check, error),
@@ -102,7 +102,7 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
     let reload = if check.offline {
         None
     } else {
-        Some(Prospect::of(check)?)
+        Some(Prospect::of(globals, check)?)
     };
     let is_refused = (reload.as_ref()).is_some_and(|reload| !all_live(&reload.changes));
     // What a switch that answers has, another one could not.
@@ -113,22 +113,21 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
         Some(Machine::of(&check.file).context("cannot run vernierd")?)
     };
     let would_not_start = machine.as_ref().is_some_and(Machine::is_refused);
-    if check.question.form.json {
+    if check.form.json {
         print_json(&Checked {
             machine,
             ..Checked::new(&config, reload.as_ref())
         })?;
     } else {
-        let mut text = check::report(&config);
-        if let Some(reload) = &reload {
-            text += "\n";
-            text += &reload.text();
-        }
-        if let Some(machine) = &machine {
-            text += "\n";
-            text += &machine.text();
-        }
-        print(&text)?;
+        let reload = reload.as_ref().map(Prospect::text);
+        let machine = machine.as_ref().map(Machine::text);
+        let more: Vec<String> = machine.into_iter().chain(reload).collect();
+        print_page(Look::of_stdout(false, globals.color), |page| {
+            page.say(&check::verdict(&config));
+            page.say(&more.concat());
+            page.say("\n");
+            page.say(&check::report(&config));
+        })?;
     }
     Ok(match (is_refused, would_not_start) {
         (true, _) => REFUSED,
@@ -147,7 +146,7 @@ fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
     // Without `vernierd` the faults known here are enough.
     let machine = is_shown.then(|| Machine::of(&check.file).ok()).flatten();
     let machine = machine.filter(Machine::is_refused);
-    if check.question.form.json {
+    if check.form.json {
         let invalid = Checked {
             valid: false,
             error: Some(error.to_string()),
@@ -156,15 +155,17 @@ fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
             ..Checked::default()
         };
         print_json(&invalid)?;
-    } else if let Some(machine) = &machine {
-        let words = error.to_string();
-        let known: Vec<&str> = words.lines().collect();
-        let faults = machine.faults.iter().map(String::as_str);
-        let more = faults.filter(|fault| !known.contains(fault));
-        let all: Vec<&str> = known.iter().copied().chain(more).collect();
-        return Err(Correctable(all.join("\n")).into());
+        return Err(error.into());
     }
-    Err(error.into())
+    let words = error.to_string();
+    let known: Vec<&str> = words.lines().collect();
+    let faults = machine.iter().flat_map(|machine| &machine.faults);
+    let more = faults
+        .map(String::as_str)
+        .filter(|fault| !known.contains(fault));
+    let all: Vec<&str> = known.iter().copied().chain(more).collect();
+    print(&format!("{}\n", counted(all.len(), "error")))?;
+    Err(Correctable(all.join("\n")).into())
 }
 
 fn all_live(changes: &[Change]) -> bool {
@@ -186,8 +187,8 @@ struct Prospect {
 }
 
 impl Prospect {
-    fn of(check: &Check) -> anyhow::Result<Self> {
-        let client: Client = check.question.connection.client()?;
+    fn of(globals: &Globals, check: &Check) -> anyhow::Result<Self> {
+        let client = globals.switch()?;
         let running = match client.config() {
             Ok(running) => running,
             Err(error) => {

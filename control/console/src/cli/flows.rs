@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope, FlowState, Width};
+use records::snapshot::FlowAnswer;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Question, print, print_json};
+use super::{Globals, Question};
 use crate::client::{Client, ClientError};
-use crate::view;
+use crate::view::{self, Page};
 use contract::address::Prefix;
 use contract::config::Config;
-use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope, FlowState, Width};
-use records::snapshot::FlowAnswer;
 
 /// How many times a busy switch is asked about a flow.
 const TRIES: u32 = 5;
+
+/// Most flows that are listed for a part of a name.
+const PART_MAX: usize = 20;
 
 /// How soon it is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -74,9 +77,10 @@ Examples:
   vernier flow '[fd00::1]:443' '[fd00::2]:55000' udp
   vernier flow 10.0.0.1 10.0.0.2 icmp
   vernier flow '10.0.0.1:443>10.0.0.2:55000/tcp'
-  vernier flow '#0123456789abcdef'")]
+  vernier flow '#0123456789abcdef'
+  vernier flow 10.0.0.1")]
 pub struct Flow {
-    /// Source, or the whole flow as tables show it, or its hash
+    /// Source, or the whole flow as tables show it, or its hash; for a part, such as an address, the flows that match are listed
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Destination
@@ -93,7 +97,7 @@ pub struct Flow {
 }
 
 /// `vernier flows`.
-pub fn list(flows: &Flows) -> anyhow::Result<u8> {
+pub(super) fn list(globals: &Globals, flows: &Flows) -> anyhow::Result<u8> {
     let query = FlowQuery {
         scope: flows.scope,
         state: if flows.ended {
@@ -112,23 +116,22 @@ pub fn list(flows: &Flows) -> anyhow::Result<u8> {
         prefix: flows.prefix,
         port: flows.port,
     };
-    let client = flows.question.connection.client()?;
-    let page: FlowPage = client.ask("/api/v1/flows", &query)?;
-    if flows.question.form.json {
-        return print_json(&page);
-    }
-    if page.matching == 0 {
-        let config = client.config()?;
-        if config.measurement.flows.is_none() && config.wires().next().is_none() {
-            return print("no flow: this switch tracks none (measurement.flows)\n");
+    let client = globals.switch()?;
+    let ask = || Ok(client.ask("/api/v1/flows", &query)?);
+    let view = |page: &mut Page, answer: &FlowPage| {
+        view::flows(page, answer);
+        let tracks_none =
+            |config: Config| config.measurement.flows.is_none() && config.wires().next().is_none();
+        if answer.matching == 0 && client.config().is_ok_and(tracks_none) {
+            page.say("This switch tracks no flows (measurement.flows).\n");
         }
-    }
-    print(&view::flows(&page))
+    };
+    flows.question.show(globals.color, &["flows"], ask, view)
 }
 
 /// `vernier flow`.
-pub fn one(flow: &Flow) -> anyhow::Result<u8> {
-    let client = flow.question.connection.client()?;
+pub(super) fn one(globals: &Globals, flow: &Flow) -> anyhow::Result<u8> {
+    let client = globals.switch()?;
     let source = flow.source.clone();
     let query = match (&flow.destination, &flow.protocol) {
         (Some(destination), Some(protocol)) => vec![
@@ -136,18 +139,48 @@ pub fn one(flow: &Flow) -> anyhow::Result<u8> {
             ("destination", destination.clone()),
             ("protocol", protocol.clone()),
         ],
+        _ if is_part(&source) => {
+            let found: FlowPage = client.ask("/api/v1/flows", &part(source))?;
+            let mut names = found.flows.iter().map(|flow| &flow.flow);
+            match names.next() {
+                Some(only) if names.all(|name| name == only) => vec![("flow", only.clone())],
+                _ => {
+                    let ask = || Ok(found.clone());
+                    return flow
+                        .question
+                        .show(globals.color, &["flows"], ask, view::flows);
+                }
+            }
+        }
         _ => vec![("flow", source)],
     };
-    let answer = ask(&client, &query)?;
-    if flow.question.form.json {
-        return print_json(&answer);
-    }
-    let unknown = if answer.says_nothing() {
-        why_unknown(&client, answer.epoch)?
-    } else {
-        String::new()
+    let view = |page: &mut Page, answer: &FlowAnswer| {
+        let unknown = if answer.says_nothing() {
+            why_unknown(&client, answer.epoch)
+        } else {
+            String::new()
+        };
+        view::flow(page, answer, flow.width.seconds(), &unknown);
     };
-    print(&view::flow(&answer, flow.width.seconds(), &unknown))
+    let ask = || Ok(ask(&client, &query)?);
+    flow.question.show(globals.color, &["tracked"], ask, view)
+}
+
+/// Whether a text is no whole flow, such as an address alone.
+fn is_part(text: &str) -> bool {
+    let is_whole = text.contains('>') && text.contains('/');
+    !is_whole && !text.starts_with('#')
+}
+
+/// The flows from or to an address, or whose names contain a text.
+fn part(text: String) -> FlowQuery {
+    let prefix = text.parse().ok();
+    FlowQuery {
+        prefix,
+        contains: prefix.is_none().then_some(text),
+        limit: PART_MAX,
+        ..FlowQuery::default()
+    }
 }
 
 /// Asks about a flow; again where the switch is busy with another request.
@@ -167,13 +200,16 @@ fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientEr
 }
 
 /// Why nothing is known about a flow now.
-fn why_unknown(client: &Client, epoch: Option<u64>) -> anyhow::Result<String> {
-    let config = client.config()?;
+fn why_unknown(client: &Client, epoch: Option<u64>) -> String {
+    let config = match client.config() {
+        Ok(config) => config,
+        Err(error) => return error.to_string(),
+    };
     let mut text = unknown(&config, epoch).to_owned();
     if config.wires().next().is_some() {
         text += "; and no packet of it came by a wire in the epoch that was decoded last";
     }
-    Ok(text)
+    text
 }
 
 fn unknown(config: &Config, epoch: Option<u64>) -> &'static str {

@@ -8,11 +8,11 @@ use ::topology::mset::{self, Deployment};
 use ::topology::paths::Paths;
 use ::topology::read;
 use ::topology::{Role, Router, Topology};
-use clap::Args;
+use clap::{Args, ColorChoice};
 use serde::Serialize;
 
 use super::{Correctable, Form};
-use crate::view::table;
+use crate::view::{Page, Table};
 
 /// A network and who measures in it.
 #[derive(Debug, Args)]
@@ -146,13 +146,18 @@ struct Loaded {
 }
 
 /// `vernier mset`.
-pub fn run(mset: &Mset) -> anyhow::Result<u8> {
-    mset.form.show(&Sets::of(mset)?, Sets::text)
+pub(super) fn run(color: ColorChoice, mset: &Mset) -> anyhow::Result<u8> {
+    let (keys, sets) = (["nodes", "members", "ways"], Sets::of(mset)?);
+    mset.form
+        .show(color, &keys, &sets, |page, sets| sets.write(page))
 }
 
 /// `vernier paths`.
-pub fn run_chains(chains: &Chains) -> anyhow::Result<u8> {
-    chains.form.show(&Answer::of(chains)?, Answer::text)
+pub(super) fn run_chains(color: ColorChoice, chains: &Chains) -> anyhow::Result<u8> {
+    let (keys, answer) = (["ways", "segments"], Answer::of(chains)?);
+    chains
+        .form
+        .show(color, &keys, &answer, |page, answer| answer.write(page))
 }
 
 impl Network {
@@ -245,8 +250,7 @@ impl Sets {
         })
     }
 
-    fn text(&self) -> String {
-        let headings = "node | role | member | hops | by";
+    fn write(&self, page: &mut Page) {
         let mut rows = Vec::new();
         for node in &self.nodes {
             let mut head = [node.name.clone(), node.role.to_owned()];
@@ -269,7 +273,10 @@ impl Sets {
                 row("-".to_owned(), String::new(), String::new());
             }
         }
-        table(headings, rows)
+        page.table(
+            &Table::new("node | role | member | hops | by", &["role"]),
+            rows,
+        );
     }
 }
 
@@ -320,24 +327,23 @@ impl Answer {
         })
     }
 
-    fn text(&self) -> String {
+    fn write(&self, page: &mut Page) {
         let (file, from, to) = (&self.topology, &self.from, &self.to);
         let number = match self.alternatives {
             0 => "no path".to_owned(),
             1 => "one path".to_owned(),
             more => format!("{more} paths of equal cost"),
         };
-        let mut text = format!("{file}: {number} from {from} to {to}\n");
+        let _ = writeln!(page, "{file}: {number} from {from} to {to}");
         for way in &self.ways {
-            let _ = write!(text, "\npath {}\n", way.number);
+            let _ = writeln!(page, "\npath {}", way.number);
             let rows = way.segments.iter().map(Segment::row);
-            text += &table("segment | by | note", rows);
+            page.table(&Table::new("segment | by | note", &[]), rows);
         }
         let listed = self.ways.len() as u64;
         if listed < self.alternatives {
-            let _ = writeln!(text, "\nand {} more", self.alternatives - listed);
+            let _ = writeln!(page, "\nand {} more", self.alternatives - listed);
         }
-        text
     }
 }
 

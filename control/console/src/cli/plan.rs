@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use ::topology::paths::Paths;
 use ::topology::read;
 use ::topology::{Router, Topology, plan};
-use clap::{Args, ValueEnum};
+use clap::{Args, ColorChoice, ValueEnum};
 use serde::Serialize;
 
 use super::mset::paths;
 use super::{Correctable, Form};
-use crate::view::table;
+use crate::view::{Page, Table};
 
 mod figure;
 
@@ -41,6 +41,16 @@ pub struct Plan {
     #[command(flatten)]
     form: Form,
 }
+
+const STEPS: Table = Table::new(
+    "upgrades | router | probe hops | segments | mean | least | greatest",
+    &["least", "greatest", "segments"],
+);
+
+const BESIDE: Table = Table::new(
+    "upgrades | greedy | hops | mean | search | hops | mean | random | mean",
+    &["mean"],
+);
 
 /// How routers are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -95,7 +105,7 @@ struct Orders {
 }
 
 /// `vernier plan`.
-pub fn run(plan: &Plan) -> anyhow::Result<u8> {
+pub(super) fn run(color: ColorChoice, plan: &Plan) -> anyhow::Result<u8> {
     let answer = Answer::of(plan)?;
     if let Some(file) = &plan.svg {
         let svg = figure::svg(&answer)?;
@@ -103,7 +113,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<u8> {
         let file = file.display();
         written.map_err(|why| Correctable(format!("{file}: cannot be written: {why}")))?;
     }
-    plan.form.show(&answer, Answer::text)
+    let keys = ["plans", "steps"];
+    plan.form
+        .show(color, &keys, &answer, |page, answer| answer.write(page))
 }
 
 impl Answer {
@@ -129,25 +141,26 @@ impl Answer {
         })
     }
 
-    fn text(&self) -> String {
+    fn write(&self, page: &mut Page) {
         let (file, routers, links) = (&self.topology, self.routers, self.links);
-        let mut text =
-            format!("{file}: {routers} routers, {links} links (each direction for itself)\n\n");
-        text += &match &self.plans[..] {
-            [one] => one.table(),
-            all => beside(all),
-        };
+        let _ = writeln!(
+            page,
+            "{file}: {routers} routers, {links} links (each direction for itself)\n"
+        );
+        match &self.plans[..] {
+            [one] => one.table(page),
+            all => beside(page, all),
+        }
         for course in &self.plans {
             if let (Some(orders), Some(last)) = (&course.orders, course.steps.last()) {
                 let (number, upgrades) = (orders.number, last.upgrades);
                 let (least, greatest) = (orders.least_probe_hops, orders.greatest_probe_hops);
                 let _ = writeln!(
-                    text,
+                    page,
                     "\nrandom: the median of {number} orders; with {upgrades} upgrades they have {least} to {greatest} probe hops"
                 );
             }
         }
-        text
     }
 }
 
@@ -183,8 +196,7 @@ impl Course {
         }
     }
 
-    fn table(&self) -> String {
-        let headings = "upgrades | router | probe hops | segments | mean | least | greatest";
+    fn table(&self, page: &mut Page) {
         let rows = self.steps.iter().map(|step| {
             [
                 step.upgrades.to_string(),
@@ -196,7 +208,7 @@ impl Course {
                 step.greatest_hops.to_string(),
             ]
         });
-        table(headings, rows)
+        page.table(&STEPS, rows);
     }
 }
 
@@ -217,8 +229,7 @@ fn random(paths: &Paths, plan: &Plan) -> (Vec<Router>, Orders) {
 }
 
 /// All methods in one table; of the random orders no routers.
-fn beside(plans: &[Course]) -> String {
-    let headings = "upgrades | greedy | hops | mean | search | hops | mean | random | mean";
+fn beside(page: &mut Page, plans: &[Course]) {
     let rows = plans.iter().map(|course| course.steps.len()).max();
     let rows = (0..rows.unwrap_or(0)).map(|upgrades| {
         let mut row: [String; 9] = std::array::from_fn(|_| String::new());
@@ -241,7 +252,7 @@ fn beside(plans: &[Course]) -> String {
         }
         row
     });
-    table(headings, rows)
+    page.table(&BESIDE, rows);
 }
 
 #[cfg(test)]

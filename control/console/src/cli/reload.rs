@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 
-use super::{DONE, Question, REFUSED, print, print_json};
+use super::{DONE, Globals, Json, REFUSED, print, print_json};
 use crate::client::{Client, ClientError};
 use records::answers::StatusAnswer;
 use records::snapshot::{self, ReloadOutcome};
@@ -24,12 +24,12 @@ pub struct Reload {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u32,
     #[command(flatten)]
-    question: Question,
+    form: Json,
 }
 
 /// `vernier reload`.
-pub fn run(reload: &Reload) -> anyhow::Result<u8> {
-    let client = reload.question.connection.client()?;
+pub(super) fn run(globals: &Globals, reload: &Reload) -> anyhow::Result<u8> {
+    let client = globals.switch()?;
     let after = match client.reload() {
         Err(error @ ClientError::Refused { .. }) => {
             eprintln!("vernier: {error}");
@@ -39,7 +39,7 @@ pub fn run(reload: &Reload) -> anyhow::Result<u8> {
     };
     let timeout = Duration::from_secs(reload.timeout.into());
     let (outcome, generation) = wait(&client, after, timeout)?;
-    if reload.question.form.json {
+    if reload.form.json {
         print_json(&outcome)?;
     }
     let message = &outcome.message;
@@ -48,7 +48,7 @@ pub fn run(reload: &Reload) -> anyhow::Result<u8> {
             eprintln!("vernier: the reload is refused, and nothing has changed: {message}");
             return Ok(REFUSED);
         }
-        _ if reload.question.form.json => {}
+        _ if reload.form.json => {}
         ReloadOutcome::Unchanged => {
             print("the configuration is the same as before\n")?;
         }

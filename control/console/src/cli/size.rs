@@ -7,9 +7,9 @@ use measure::sizing::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Correctable, Form, print, print_json};
+use super::{Correctable, Json, print, print_json};
 use contract::config::{Config, ConfigError, LdaBank};
-use contract::units::{bytes, rate};
+use contract::units::{bytes, counted, rate};
 
 /// Fewest rows of a plan: the switch estimates the deviation, and from it the bounds, from usable
 /// cells; so many rows have about fifty.
@@ -65,7 +65,7 @@ pub struct Size {
     #[arg(long, value_name = "NUMBER", default_value = "1.1", value_parser = number)]
     flow_shape: f64,
     #[command(flatten)]
-    form: Form,
+    form: Json,
 }
 
 /// A plan, as it is printed.
@@ -301,11 +301,6 @@ fn memory(memory_bytes: u64, wire_bytes: u64, of: &str) -> String {
         bytes(memory_bytes),
         bytes(wire_bytes)
     )
-}
-
-/// `1 row`, `2 rows`.
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn percent(share: f64) -> String {

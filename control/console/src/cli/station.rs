@@ -4,29 +4,10 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Form, client};
-use crate::view;
+use super::{Globals, Question};
+use crate::view::{self, Page};
 use records::station::{Blame as Fleet, FlowPath, PathBlames};
 use records::station::{Missing, Paths, StationSegments};
-
-/// Where a station listens by default.
-const DEFAULT_URL: &str = "http://127.0.0.1:9465";
-
-/// Address and token of a station.
-#[derive(Debug, Clone, Default, Args)]
-pub struct Station {
-    /// The HTTP address of a station, for `path`, `segments`, `missing` and `blame`
-    #[arg(long, value_name = "URL", env = "VERNIER_STATION", global = true)]
-    station: Option<String>,
-    /// File with the station's token, where it needs one
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "VERNIER_STATION_TOKEN_FILE",
-        global = true
-    )]
-    station_token_file: Option<std::path::PathBuf>,
-}
 
 /// `vernier path`.
 #[derive(Debug, Args)]
@@ -39,7 +20,7 @@ pub struct Path {
     #[arg(long)]
     class: Option<String>,
     #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
 /// `vernier blame`.
@@ -60,70 +41,60 @@ pub struct Blame {
     #[arg(long, default_value_t = 100)]
     limit: u32,
     #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
-impl Station {
-    /// Whether one was named.
-    pub fn is_given(&self) -> bool {
-        self.station.is_some()
-    }
+/// Prints what the station answers at a path.
+fn show<T: DeserializeOwned + Serialize>(
+    globals: &Globals,
+    question: Question,
+    (path, query): (&str, &[(&str, String)]),
+    keys: &[&str],
+    view: fn(&mut Page, &T),
+) -> anyhow::Result<u8> {
+    let station = globals.station()?;
+    let ask = || Ok(station.get(path, query)?);
+    question.show(globals.color, keys, ask, view)
+}
 
-    /// Prints what it answers at a path, as JSON or as a table.
-    ///
-    /// # Errors
-    /// As of the client.
-    pub fn show<T: DeserializeOwned + Serialize>(
-        &self,
-        path: &str,
-        query: &[(&str, String)],
-        form: Form,
-        table: fn(&T) -> String,
-    ) -> anyhow::Result<u8> {
-        let url = self.station.as_deref().unwrap_or(DEFAULT_URL);
-        let client = client(url, self.station_token_file.as_deref())?;
-        let answer: T = client.of_station().get(path, query)?;
-        form.show(&answer, table)
-    }
+/// `vernier path`.
+pub(super) fn path(globals: &Globals, asked: &Path) -> anyhow::Result<u8> {
+    let mut query = vec![("from", asked.from.clone()), ("to", asked.to.clone())];
+    query.extend(asked.class.clone().map(|class| ("class", class)));
+    let (asks, keys) = (("/api/v1/path", &query[..]), ["paths", "chain"]);
+    show::<Paths>(globals, asked.question, asks, &keys, view::station::paths)
+}
 
-    /// `vernier path`.
-    pub fn path(&self, asked: &Path) -> anyhow::Result<u8> {
-        let mut query = vec![("from", asked.from.clone()), ("to", asked.to.clone())];
-        query.extend(asked.class.clone().map(|class| ("class", class)));
-        self.show::<Paths>("/api/v1/path", &query, asked.form, view::station::paths)
-    }
+/// `vernier segments` of a station.
+pub(super) fn segments(globals: &Globals, question: Question) -> anyhow::Result<u8> {
+    let all = [("limit", "100000".to_owned())];
+    let (asks, keys) = (("/api/v1/segments", &all[..]), ["segments"]);
+    show::<StationSegments>(globals, question, asks, &keys, view::station::segments)
+}
 
-    /// `vernier segments` of a station.
-    pub fn segments(&self, form: Form) -> anyhow::Result<u8> {
-        let all = [("limit", "100000".to_owned())];
-        self.show::<StationSegments>("/api/v1/segments", &all, form, view::station::segments)
-    }
+/// `vernier missing`.
+pub(super) fn missing(globals: &Globals, question: Question) -> anyhow::Result<u8> {
+    let (asks, keys) = (("/api/v1/missing", &[][..]), ["switches"]);
+    show::<Missing>(globals, question, asks, &keys, view::station::missing)
+}
 
-    /// `vernier missing`.
-    pub fn missing(&self, form: Form) -> anyhow::Result<u8> {
-        self.show::<Missing>("/api/v1/missing", &[], form, view::station::missing)
+/// `vernier blame`.
+pub(super) fn blame(globals: &Globals, asked: &Blame) -> anyhow::Result<u8> {
+    let question = asked.question;
+    if let Some(flow) = &asked.flow {
+        let query = [("flow", flow.clone())];
+        let asks = ("/api/v1/flow", &query[..]);
+        return show::<FlowPath>(globals, question, asks, &["hops"], view::station::flow_path);
     }
-
-    /// `vernier blame`.
-    pub fn blame(&self, asked: &Blame) -> anyhow::Result<u8> {
-        let form = asked.form;
-        if let Some(flow) = &asked.flow {
-            let query = [("flow", flow.clone())];
-            return self.show::<FlowPath>("/api/v1/flow", &query, form, view::station::flow_path);
-        }
-        let class = asked.class.clone().map(|class| ("class", class));
-        if let (Some(from), Some(to)) = (&asked.from, &asked.to) {
-            let mut query = vec![("from", from.clone()), ("to", to.clone())];
-            query.extend(class);
-            return self.show::<PathBlames>(
-                "/api/v1/blame",
-                &query,
-                form,
-                view::station::path_blames,
-            );
-        }
-        let mut query = vec![("limit", asked.limit.to_string())];
+    let class = asked.class.clone().map(|class| ("class", class));
+    if let (Some(from), Some(to)) = (&asked.from, &asked.to) {
+        let mut query = vec![("from", from.clone()), ("to", to.clone())];
         query.extend(class);
-        self.show::<Fleet>("/api/v1/blame", &query, form, view::station::blame)
+        let (asks, keys) = (("/api/v1/blame", &query[..]), ["paths", "chain"]);
+        return show::<PathBlames>(globals, question, asks, &keys, view::station::path_blames);
     }
+    let mut query = vec![("limit", asked.limit.to_string())];
+    query.extend(class);
+    let asks = ("/api/v1/blame", &query[..]);
+    show::<Fleet>(globals, question, asks, &["risen"], view::station::blame)
 }

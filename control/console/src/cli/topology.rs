@@ -10,12 +10,13 @@ use ::topology::ospf::client::Client;
 use ::topology::ospf::database::{Database, Names, View, ViewError};
 use ::topology::ospf::presence::Presence;
 use ::topology::ospf::server;
+use ::topology::read::Record;
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::{Args, ColorChoice, ValueEnum};
 use contract::file;
 
-use super::{DONE, Form, print, print_json};
-use crate::view::table;
+use super::{DONE, Form, print};
+use crate::view::{Page, Table};
 
 /// Longest wait for an answer of ospfd.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -80,7 +81,7 @@ fn names(file: &Path) -> anyhow::Result<Names> {
 }
 
 /// `vernier topology`.
-pub fn run(arguments: &Topology) -> anyhow::Result<u8> {
+pub(super) fn run(color: ColorChoice, arguments: &Topology) -> anyhow::Result<u8> {
     let names = arguments.names.as_deref().map(names).transpose()?;
     let names = names.unwrap_or_default();
     let mut client = Client::connect(arguments.ospf, PATIENCE)?;
@@ -93,7 +94,9 @@ pub fn run(arguments: &Topology) -> anyhow::Result<u8> {
     if !arguments.follow && arguments.advertise.is_none() {
         let view = database.view(&names)?;
         incomplete(client.unreadable(), database.refused());
-        return show(&view, id, arguments.form);
+        let record = view.record();
+        let view = |page: &mut Page, record: &Record| write(page, record, id);
+        return arguments.form.show(color, &["links"], &record, view);
     }
     let (mut shown, mut said) = (None, (0, 0));
     loop {
@@ -130,11 +133,7 @@ fn settle(client: &mut Client, database: &mut Database) -> anyhow::Result<()> {
     }
 }
 
-fn show(view: &View, id: Ipv4Addr, form: Form) -> anyhow::Result<u8> {
-    let record = view.record();
-    if form.json {
-        return print_json(&record);
-    }
+fn write(page: &mut Page, record: &Record, id: Ipv4Addr) {
     let neighbours = |name: &str| {
         let links = record.links.iter().filter(|link| link.from == name);
         let links = links.map(|link| format!("{} {}", link.to, link.weight.unwrap_or(1.0)));
@@ -150,7 +149,8 @@ fn show(view: &View, id: Ipv4Addr, form: Form) -> anyhow::Result<u8> {
             neighbours(&node.name),
         ]
     });
-    print(&table("router | id | role |  | links and costs", rows))
+    let table = Table::new("router | id | role |  | links and costs", &["id"]);
+    page.table(&table, rows);
 }
 
 /// Prints what differs from what was shown last: a line for each link or role, or a line of JSON with all.
@@ -167,7 +167,7 @@ fn follow(
         Err(error) => return Err(error.into()),
     };
     let lines = view.as_ref().map(lines).unwrap_or_default();
-    if form.json {
+    if form.is_json() {
         let record = view.map(|view| serde_json::to_string(&view.record()));
         match record {
             Some(record) if shown.as_ref() != Some(&lines) => print(&(record? + "\n"))?,

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{known, table};
+use super::{Page, Table, bounded, known};
 use contract::units::{bytes, count, duration_ns, uptime};
-use records::answers::FlowPage;
+use records::answers::{Epochs, FlowPage};
 use records::history::Course;
 use records::snapshot::{
     Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, FlowReferences,
@@ -18,18 +18,41 @@ const BUCKETS_MAX: usize = 12;
 pub(crate) const FLOW_HEADINGS: &str =
     "flow | segment | packets | lost | mean | stddev | p99 | estimate | +-98% | by | ago";
 
-/// A page of flows: figures of the last epoch of each, and how many there are.
-pub fn flows(page: &FlowPage) -> String {
-    let end = page.epoch_end_unix_s;
-    let rows = page.flows.iter().map(|flow| flow_row(end, flow));
-    let mut text = table(FLOW_HEADINGS, rows);
-    let (from, shown) = (page.offset, page.flows.len() as u64);
-    let _ = match (shown, page.matching) {
-        (_, 0) => writeln!(text, "no flow"),
-        (0, all) => writeln!(text, "{all} flows, none from {from} on"),
-        (_, all) => writeln!(text, "{} to {} of {all} flows", from + 1, from + shown),
+const FLOWS: Table = Table {
+    headings: FLOW_HEADINGS,
+    wide: &["estimate", "+-98%", "by"],
+    expendable: &["ago", "stddev", "segment", "lost", "p99"],
+};
+
+const COURSE: Table = Table {
+    headings: "from (UTC) | packets | lost | mean | stddev | p99 max | max | estimate | +-98%",
+    wide: &["estimate", "+-98%"],
+    expendable: &["stddev"],
+};
+
+/// Part of a list of flows: figures of the last epoch of each, and how many there are.
+pub fn flows(page: &mut Page, part: &FlowPage) {
+    let end = part.epoch_end_unix_s;
+    let is_wide = page.is_wide();
+    let rows = part.flows.iter().map(|flow| {
+        let mut row = flow_row(end, flow);
+        let estimate = flow.estimate.as_ref();
+        if let Some(estimate) = estimate.filter(|_| flow.last.mean_ns.is_none() && !is_wide) {
+            let mean = duration_ns(estimate.mean_ns);
+            row[4] = match estimate.bound_ns {
+                Some(bound_ns) => bounded(mean, bound_ns),
+                None => format!("~{mean}"),
+            };
+        }
+        row
+    });
+    page.table(&FLOWS, rows);
+    let (from, shown) = (part.offset, part.flows.len() as u64);
+    let _ = match (shown, part.matching) {
+        (_, 0) => writeln!(page, "no flow"),
+        (0, all) => writeln!(page, "{all} flows, none from {from} on"),
+        (_, all) => writeln!(page, "{} to {} of {all} flows", from + 1, from + shown),
     };
-    text
 }
 
 /// The cells of a flow's row; `end_unix_s` is the end of the last epoch.
@@ -58,67 +81,71 @@ fn ago_s(end_unix_s: Option<f64>, flow: &Flow) -> f64 {
 
 /// Everything about a flow. `width_s` is the width of the course to show; `unknown` is shown where
 /// nothing is known.
-pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
-    let mut text = answer.flow.clone();
+pub fn flow(page: &mut Page, answer: &FlowAnswer, width_s: u32, unknown: &str) {
+    page.say(&answer.flow);
     if let Some(epoch) = answer.epoch {
-        let _ = write!(text, "  epoch {epoch}");
+        let _ = write!(page, "  epoch {epoch}");
     }
-    text.push('\n');
+    page.say("\n");
     for tracked in &answer.tracked {
         let ago = uptime(ago_s(answer.epoch_end_unix_s, &tracked.flow));
         let title = tracked.flow.segment_title();
-        let _ = writeln!(text, "\n{title}: tracked, its last packet {ago} ago");
-        describe(&mut text, &tracked.flow);
+        let _ = writeln!(page, "\n{title}: tracked, its last packet {ago} ago");
+        describe(page, &tracked.flow);
         let mut courses = tracked.courses.iter();
         let course = courses.find(|course| course.width_s == width_s);
-        text += &course.map_or_else(
-            || {
-                "  no history: it has no series of its own (prometheus.pinned gives it one)\n"
-                    .to_owned()
-            },
-            history,
-        );
+        match course {
+            Some(course) => {
+                let _ = writeln!(page, "  by {} s:", course.width_s);
+                rows(page, 4, course, BUCKETS_MAX);
+            }
+            None => page.say(
+                "  no history: it has no series of its own (prometheus.pinned gives it one)\n",
+            ),
+        }
     }
     for flow in &answer.ended {
         let ago = uptime(ago_s(answer.epoch_end_unix_s, flow));
         let title = flow.segment_title();
         let _ = writeln!(
-            text,
+            page,
             "\n{title}: no longer tracked; it ended {ago} ago, with"
         );
-        describe(&mut text, flow);
+        describe(page, flow);
     }
     for sketched in &answer.sketched {
-        text.push('\n');
-        describe_sketched(&mut text, sketched);
+        page.say("\n");
+        describe_sketched(page, sketched);
     }
     for wire in &answer.wires {
-        text.push('\n');
-        describe_on_wire(&mut text, answer.epoch_end_unix_s, wire);
+        page.say("\n");
+        describe_on_wire(page, answer.epoch_end_unix_s, wire);
     }
     if answer.says_nothing() {
-        let _ = writeln!(text, "\n{unknown}");
+        let _ = writeln!(page, "\n{unknown}");
     }
-    text
 }
 
 /// Everything about a flow of a list except its name and its course.
 pub(crate) fn flow_words(flow: &Flow) -> String {
-    let mut text = format!("  {}\n", flow.segment_title());
-    describe(&mut text, flow);
-    text
+    Page::plain(true, |page| {
+        let _ = writeln!(page, "  {}", flow.segment_title());
+        describe(page, flow);
+    })
 }
 
-fn describe(text: &mut String, flow: &Flow) {
-    let (lost, what) = if flow.is_on_wire {
+fn describe(page: &mut Page, flow: &Flow) {
+    let (headings, what) = if flow.is_on_wire {
         (
-            "lost at most",
+            " | packets | bytes | lost at most | mean | stddev",
             "counted; deviation and percentiles by references",
         )
     } else {
-        ("lost", "exact, by stamps")
+        (
+            " | packets | bytes | lost | mean | stddev",
+            "exact, by stamps",
+        )
     };
-    let headings = format!(" | packets | bytes | {lost} | mean | stddev");
     let row = |name: &str, figures: &FlowFigures| {
         [
             name.to_owned(),
@@ -133,11 +160,11 @@ fn describe(text: &mut String, flow: &Flow) {
         row(&format!("epoch {}", flow.last_epoch), &flow.last),
         row(&format!("since epoch {}", flow.first_epoch), &flow.total),
     ];
-    let _ = writeln!(text, "  {what}:");
-    indent(text, &table(&headings, rows));
+    let _ = writeln!(page, "  {what}:");
+    page.indented_table(4, &Table::new(headings, &["bytes"]), rows);
     if let Some(quantiles) = &flow.quantiles {
         let (epoch, percentiles) = (flow.last_epoch, percentiles(quantiles));
-        let _ = writeln!(text, "    epoch {epoch}: {percentiles}");
+        let _ = writeln!(page, "    epoch {epoch}: {percentiles}");
     }
     let nothing = if flow.is_on_wire {
         "nothing"
@@ -145,13 +172,13 @@ fn describe(text: &mut String, flow: &Flow) {
         "nothing (measurement.lds with its decode, and measurement.rli, estimate flows)"
     };
     let estimated = (flow.estimate.as_ref()).map_or_else(|| nothing.to_owned(), words);
-    let _ = writeln!(text, "  estimated: {estimated}");
+    let _ = writeln!(page, "  estimated: {estimated}");
     if let Some(running) = &flow.running {
         let (first, epochs) = (flow.first_epoch, running.epochs);
         let mean = mean_words(running.mean_ns, Some(running.bound_ns));
         let packets = count(running.packets);
         let _ = writeln!(
-            text,
+            page,
             "  since epoch {first}: {mean}; {epochs} epochs, {packets} packets"
         );
     }
@@ -159,15 +186,15 @@ fn describe(text: &mut String, flow: &Flow) {
     for other in (flow.estimates.iter()).filter(|one| Some(*one) != chosen) {
         let mean = mean_words(other.mean_ns, other.bound_ns);
         let (method, truth) = (other.method.label(), truth_words(other));
-        let _ = writeln!(text, "       also: {mean} ({method}){truth}");
+        let _ = writeln!(page, "       also: {mean} ({method}){truth}");
     }
     if let Some(references) = &flow.references {
-        describe_references(text, references, flow);
+        describe_references(page, references, flow);
     }
 }
 
-fn describe_references(text: &mut String, references: &FlowReferences, flow: &Flow) {
-    let headings = " | packets | mean | +-98% | stddev";
+fn describe_references(page: &mut Page, references: &FlowReferences, flow: &Flow) {
+    let table = Table::new(" | packets | mean | +-98% | stddev", &[]);
     let row = |name: String, figures: &ReferenceFigures| {
         [
             name,
@@ -181,8 +208,8 @@ fn describe_references(text: &mut String, references: &FlowReferences, flow: &Fl
     let last = last.map(|last| row(format!("epoch {}", flow.last_epoch), last));
     let first = format!("since epoch {}", flow.first_epoch);
     let total = row(first, &references.total);
-    let _ = writeln!(text, "  by references ({}):", references.method.label());
-    indent(text, &table(headings, last.into_iter().chain([total])));
+    let _ = writeln!(page, "  by references ({}):", references.method.label());
+    page.indented_table(4, &table, last.into_iter().chain([total]));
 }
 
 /// `p50 1.2 us, p90 3.1 us, p99 8.0 us, max 9.3 us`.
@@ -195,28 +222,28 @@ fn percentiles(quantiles: &FlowQuantiles) -> String {
     format!("p50 {p50}, p90 {p90}, p99 {p99}{}", max.unwrap_or_default())
 }
 
-fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
+fn describe_sketched(page: &mut Page, sketched: &SketchedFlow) {
     let _ = writeln!(
-        text,
+        page,
         "{}: not tracked; by the sketch\n  packets: at most {}, lost: at most {}",
         sketched.segment.title(),
         count(sketched.packets_max),
         count(sketched.lost_packets_max),
     );
     if let Some(estimate) = &sketched.estimate {
-        let _ = writeln!(text, "  estimated: {}", words(estimate));
+        let _ = writeln!(page, "  estimated: {}", words(estimate));
     }
 }
 
-fn describe_on_wire(text: &mut String, end_unix_s: Option<f64>, on_wire: &WireFlow) {
+fn describe_on_wire(page: &mut Page, end_unix_s: Option<f64>, on_wire: &WireFlow) {
     let WireFlow { flow, is_counted } = on_wire;
     let how = if *is_counted {
         format!("its last packet {} ago", uptime(ago_s(end_unix_s, flow)))
     } else {
         "by the sketch alone: at most so many packets".to_owned()
     };
-    let _ = writeln!(text, "{}: on the wire, {how}", flow.segment_title());
-    describe(text, flow);
+    let _ = writeln!(page, "{}: on the wire, {how}", flow.segment_title());
+    describe(page, flow);
 }
 
 /// An estimate in words: mean, bound, method, and what it rests on.
@@ -261,10 +288,35 @@ fn mean_words(mean_ns: f64, bound_ns: Option<f64>) -> String {
     }
 }
 
-/// The last buckets of a course.
-fn history(course: &Course) -> String {
-    let headings = "from (UTC) | packets | lost | mean | stddev | p99 max | max | estimate | +-98%";
-    let first = course.buckets.len().saturating_sub(BUCKETS_MAX);
+/// The courses of segments.
+pub fn history(page: &mut Page, answer: &Epochs) {
+    for (n, segment) in answer.segments.iter().enumerate() {
+        for course in &segment.courses {
+            if n > 0 {
+                page.say("\n");
+            }
+            let title = segment.segment.title();
+            let _ = writeln!(page, "{title}, by {} s", course.width_s);
+            rows(page, 0, course, usize::MAX);
+        }
+    }
+    if answer.segments.is_empty() {
+        page.say("no segment\n");
+    }
+    more(page, answer.matching, answer.segments.len());
+}
+
+/// Says how many of `matching` rows a list of `shown` lacks.
+pub(super) fn more(page: &mut Page, matching: u64, shown: usize) {
+    let left = matching.saturating_sub(shown as u64);
+    if left > 0 {
+        let _ = writeln!(page, "{} more", count(left));
+    }
+}
+
+/// The last buckets of a course, `most` of them.
+fn rows(page: &mut Page, indent: usize, course: &Course, most: usize) {
+    let first = course.buckets.len().saturating_sub(most);
     let rows = course.buckets.iter().skip(first).map(|bucket| {
         let stamped = |ns| known((bucket.packets > 0).then_some(ns), duration_ns);
         [
@@ -279,9 +331,7 @@ fn history(course: &Course) -> String {
             known(bucket.bound_ns, duration_ns),
         ]
     });
-    let mut text = format!("  by {} s:\n", course.width_s);
-    indent(&mut text, &table(headings, rows));
-    text
+    page.indented_table(indent, &COURSE, rows);
 }
 
 /// `14:03:20`, of a time since 1970.
@@ -289,12 +339,6 @@ fn clock(unix_s: f64) -> String {
     let second = unix_s.rem_euclid(86_400.0).floor();
     let (hours, minutes) = ((second / 3_600.0).floor(), (second / 60.0).floor() % 60.0);
     format!("{hours:02}:{minutes:02}:{:02}", second % 60.0)
-}
-
-fn indent(text: &mut String, table: &str) {
-    for line in table.lines() {
-        let _ = writeln!(text, "    {line}");
-    }
 }
 
 #[cfg(test)]

@@ -8,15 +8,38 @@ use records::snapshot::title;
 use records::station::{Blame, BlamedHop, FlowPath, Level, MeasuringFault, PathBlame, PathBlames};
 use records::station::{Missing, Paths, SegmentFigures, StationSegments};
 
-use super::{known, table};
+use super::flows::more;
+use super::{Page, Table, bounded, known, percent};
 
-const CHAIN_HEADINGS: &str = "segment | kind | mean +-98% | stddev | p99 | lost | age";
+const CHAIN: Table = Table::new(
+    "segment | kind | mean +-98% | stddev | p99 | lost | age",
+    &["age", "kind", "stddev", "p99"],
+);
+
+const SWITCHES: Table = Table::new(
+    "switch | silent | last epoch | missed | last gap | restarts | problems",
+    &["restarts", "last gap", "missed", "last epoch"],
+);
+
+const RISEN: Table = Table::new(
+    "segment | of | usual | now | rise | sure | since",
+    &["sure", "usual", "since"],
+);
+
+const PATH: Table = Table::new(
+    "segment | mean +-98% | usual | stddev | p99 | lost | usual | age",
+    &["age", "stddev", "p99"],
+);
+
+const HOPS: Table = Table::new(
+    "hop | of | packets | lost | mean | stddev | p99 | age | ",
+    &["age", "stddev", "packets", "p99"],
+);
 
 /// The chain of every path.
-pub fn paths(answer: &Paths) -> String {
-    let mut text = String::new();
+pub fn paths(page: &mut Page, answer: &Paths) {
     for (n, path) in (1..).zip(&answer.paths) {
-        text += &route(n, answer.paths.len(), &path.switches);
+        page.say(&route(n, answer.paths.len(), &path.switches));
         let hops = path.chain.iter().map(|hop| {
             let figures = hop.figures.as_ref();
             row(hop.title.clone(), &hop.kind, figures, hop.age_s)
@@ -34,15 +57,15 @@ pub fn paths(answer: &Paths) -> String {
             let (figures, age_s) = (Some(&measured.figures), Some(measured.age_s));
             row(title, &measured.kind, figures, age_s)
         });
-        text += &table(CHAIN_HEADINGS, hops.chain([sum]).chain(whole));
+        page.table(&CHAIN, hops.chain([sum]).chain(whole));
         for hop in &path.chain {
             if let Some(hint) = &hop.hint {
-                let _ = writeln!(text, "{}: {hint}", hop.title);
+                let _ = writeln!(page, "{}: {hint}", hop.title);
             }
         }
-        text.push('\n');
+        page.say("\n");
     }
-    text + more_paths(answer.is_cut)
+    page.say(more_paths(answer.is_cut));
 }
 
 /// `path 1 of 2: edge-1 > core`; empty if there is one path.
@@ -58,14 +81,6 @@ fn more_paths(is_cut: bool) -> &'static str {
         "There are more paths.\n"
     } else {
         ""
-    }
-}
-
-/// How many of `matching` rows a table of `shown` lacks; empty if it has all.
-fn more(matching: u64, shown: usize) -> String {
-    match matching.saturating_sub(shown as u64) {
-        0 => String::new(),
-        left => format!("{} more\n", count(left)),
     }
 }
 
@@ -95,32 +110,20 @@ fn age(age_s: f64) -> String {
     format!("{age_s:.1} s")
 }
 
-/// `412 us +-7.40 us`; without the bound where there is none.
-fn bounded(mean: String, bound_ns: f64) -> String {
-    if bound_ns > 0.0 {
-        mean + " +-" + &duration_ns(bound_ns)
-    } else {
-        mean
-    }
-}
-
-fn percent(ratio: f64) -> String {
-    format!("{:.3} %", ratio.max(0.0) * 100.0)
-}
-
 /// Segments of all switches.
-pub fn segments(answer: &StationSegments) -> String {
+pub fn segments(page: &mut Page, answer: &StationSegments) {
     let rows = answer.segments.iter().map(|segment| {
         let title = title(&segment.from, &segment.to, &segment.class);
         let title = format!("{}: {title}", segment.switch);
         let (figures, age_s) = (Some(&segment.figures), Some(segment.age_s));
         row(title, &segment.kind, figures, age_s)
     });
-    table(CHAIN_HEADINGS, rows) + &more(answer.matching, answer.segments.len())
+    page.table(&CHAIN, rows);
+    more(page, answer.matching, answer.segments.len());
 }
 
 /// Who is silent, and what is missing of the others.
-pub fn missing(answer: &Missing) -> String {
+pub fn missing(page: &mut Page, answer: &Missing) {
     let now_s = now_s();
     let rows = answer.switches.iter().map(|switch| {
         let silent = known(switch.silent_since_unix_s, |since| {
@@ -138,19 +141,17 @@ pub fn missing(answer: &Missing) -> String {
             switch.problems.join("; "),
         ]
     });
-    let headings = "switch | silent | last epoch | missed | last gap | restarts | problems";
-    let mut text = table(headings, rows);
+    page.table(&SWITCHES, rows);
     let silent = answer.switches.iter();
     let silent = silent.filter(|switch| switch.silent_since_unix_s.is_some());
     let (silent, known) = (silent.count(), answer.known);
-    let _ = writeln!(text, "{silent} of {known} switches are silent.");
+    let _ = writeln!(page, "{silent} of {known} switches are silent.");
     for unreadable in &answer.unreadable {
-        let _ = writeln!(text, "{}: {}.", unreadable.switch, unreadable.why);
+        let _ = writeln!(page, "{}: {}.", unreadable.switch, unreadable.why);
     }
     if !answer.unreported.is_empty() {
-        let _ = writeln!(text, "Never reported: {}.", answer.unreported.join(", "));
+        let _ = writeln!(page, "Never reported: {}.", answer.unreported.join(", "));
     }
-    text
 }
 
 /// Seconds since 1970.
@@ -160,12 +161,11 @@ fn now_s() -> f64 {
 }
 
 /// All that is risen, and what is wrong with measuring.
-pub fn blame(answer: &Blame) -> String {
-    fleet(answer, now_s())
+pub fn blame(page: &mut Page, answer: &Blame) {
+    fleet(page, answer, now_s());
 }
 
-fn fleet(answer: &Blame, now_s: f64) -> String {
-    let mut text = String::new();
+fn fleet(page: &mut Page, answer: &Blame, now_s: f64) {
     if !answer.risen.is_empty() {
         let rows = answer.risen.iter().map(|risen| {
             let amount = |value| amount(&risen.signal, value);
@@ -179,44 +179,42 @@ fn fleet(answer: &Blame, now_s: f64) -> String {
                 since(risen.since_unix_s, now_s),
             ]
         });
-        let headings = "segment | of | usual | now | rise | sure | since";
-        text += &table(headings, rows);
-        text += &more(answer.matching, answer.risen.len());
-        text.push('\n');
+        page.table(&RISEN, rows);
+        more(page, answer.matching, answer.risen.len());
+        page.say("\n");
     }
-    text += &faults(&answer.faults, now_s);
+    page.say(&faults(&answer.faults, now_s));
     let risen = match answer.matching {
         0 => "nothing is above what is usual".to_owned(),
         1 => "1 rise".to_owned(),
         more => format!("{} rises", count(more)),
     };
     let _ = write!(
-        text,
+        page,
         "{} segments are watched: {risen}",
         count(answer.segments)
     );
     if answer.learning > 0 {
         let learning = count(answer.learning);
-        let _ = write!(text, "; of {learning} the history is too short to say");
+        let _ = write!(page, "; of {learning} the history is too short to say");
     }
-    text + ".\n"
+    page.say(".\n");
 }
 
 /// Every path with its causes.
-pub fn path_blames(answer: &PathBlames) -> String {
+pub fn path_blames(page: &mut Page, answer: &PathBlames) {
     let now_s = now_s();
-    let mut text = String::new();
     for (n, path) in (1..).zip(&answer.paths) {
         if n > 1 {
-            text.push('\n');
+            page.say("\n");
         }
-        text += &route(n, answer.paths.len(), &path.switches);
-        text += &one_path(path, now_s);
+        page.say(&route(n, answer.paths.len(), &path.switches));
+        one_path(page, path, now_s);
     }
-    text + more_paths(answer.is_cut)
+    page.say(more_paths(answer.is_cut));
 }
 
-fn one_path(path: &PathBlame, now_s: f64) -> String {
+fn one_path(page: &mut Page, path: &PathBlame, now_s: f64) {
     let hops = path.chain.iter().map(hop_row);
     let sum = path.sum.as_ref();
     let sum = sum.map(|sum| level_row("sum".to_owned(), Some(sum)));
@@ -225,23 +223,20 @@ fn one_path(path: &PathBlame, now_s: f64) -> String {
         row[0].insert_str(0, "end to end: ");
         row
     });
-    let headings = "segment | mean +-98% | usual | stddev | p99 | lost | usual | age";
-    let mut text = table(headings, hops.chain(sum).chain(whole));
-    text += &difference(path);
-    text.push('\n');
-    text += &causes(path, now_s);
-    text += &faults(&path.faults, now_s);
+    page.table(&PATH, hops.chain(sum).chain(whole));
+    page.say(&difference(path));
+    page.say("\n");
+    page.say(&causes(path, now_s));
+    page.say(&faults(&path.faults, now_s));
     for part in &path.uncovered {
         let (title, cover) = (&part.title, &part.cover);
-        text += "not measured";
-        text += if part.is_suspect {
+        let suspicion = if part.is_suspect {
             ", and may be the cause"
         } else {
             ""
         };
-        let _ = writeln!(text, ": {title}: {cover}");
+        let _ = writeln!(page, "not measured{suspicion}: {title}: {cover}");
     }
-    text
 }
 
 /// Which segments rose, and what is in none of them.
@@ -340,7 +335,7 @@ fn faults(faults: &[MeasuringFault], now_s: f64) -> String {
 }
 
 /// A flow's hops.
-pub fn flow_path(answer: &FlowPath) -> String {
+pub fn flow_path(page: &mut Page, answer: &FlowPath) {
     let rows = answer.hops.iter().enumerate().map(|(place, hop)| {
         [
             hop.title.clone(),
@@ -359,19 +354,18 @@ pub fn flow_path(answer: &FlowPath) -> String {
             .to_owned(),
         ]
     });
-    let headings = "hop | of | packets | lost | mean | stddev | p99 | age | ";
-    let mut text = format!("{}\n", answer.flow) + &table(headings, rows);
+    let _ = writeln!(page, "{}", answer.flow);
+    page.table(&HOPS, rows);
     let slowest = answer.slowest.and_then(|place| answer.hops.get(place));
     if let (Some(slowest), Some(share)) = (slowest, answer.slowest_percent) {
-        let _ = writeln!(text, "\n{share:.0} % of the delay is in {}.", slowest.title);
+        let _ = writeln!(page, "\n{share:.0} % of the delay is in {}.", slowest.title);
     }
     if answer.hops.iter().any(|hop| !hop.is_of_flow) {
-        text += "all: figures of all packets there, not of the flow alone.\n";
+        page.say("all: figures of all packets there, not of the flow alone.\n");
     }
     if !answer.is_ordered {
-        text += "No link between some of the switches is known: their order is by name.\n";
+        page.say("No link between some of the switches is known: their order is by name.\n");
     }
-    text
 }
 
 /// A delay, or a share of packets.
@@ -437,10 +431,11 @@ mod tests {
             loss_ratio: 0.001,
             ..PathAnswer::default()
         };
-        let text = paths(&Paths {
+        let answer = Paths {
             paths: vec![path],
             ..Paths::default()
-        });
+        };
+        let text = Page::plain(false, |page| paths(page, &answer));
         let words = [
             "412 us +-7.40 us",
             "sum of the covered",
@@ -470,7 +465,7 @@ mod tests {
             unreported: vec!["core".to_owned()],
             ..Missing::default()
         };
-        let text = missing(&answer);
+        let text = Page::plain(false, |page| missing(page, &answer));
         let silent = "1 of 3 switches are silent.";
         let never = "Never reported: core.";
         shows(&text, 100, &["edge-1", "3 to 4", silent, never]);
@@ -511,7 +506,7 @@ mod tests {
             risen: vec![risen],
             faults: vec![fault],
         };
-        let text = fleet(&answer, 1_300.0);
+        let text = Page::plain(false, |page| fleet(page, &answer, 1_300.0));
         let words = [
             "edge-1:trunk > edge-2:trunk",
             "5 min ago",
@@ -521,7 +516,7 @@ mod tests {
             "segments are watched: 2 rises; of 3 the history is too short to say.",
         ];
         shows(&text, 100, &words);
-        let quiet = fleet(&Blame::default(), 0.0);
+        let quiet = Page::plain(false, |page| fleet(page, &Blame::default(), 0.0));
         assert_eq!(
             quiet,
             "0 segments are watched: nothing is above what is usual.\n"
@@ -567,7 +562,7 @@ mod tests {
             uncovered: vec![uncovered],
             ..PathBlame::default()
         };
-        let text = one_path(&path, 60.0);
+        let text = Page::plain(false, |page| one_path(page, &path, 60.0));
         let words = [
             "97 % of the losses' rise is in edge-1:trunk > edge-2:trunk: +2.000 % since 60 s ago",
             "not measured, and may be the cause: edge-2 > core: probe this link",
@@ -585,13 +580,14 @@ mod tests {
             mean_ns,
             ..FlowHop::default()
         };
-        let text = flow_path(&FlowPath {
+        let answer = FlowPath {
             flow: "10.0.0.1:80>10.0.0.2:9/udp".to_owned(),
             is_ordered: false,
             hops: vec![hop("a: x>y", Some(1_000.0)), hop("b: x>y", Some(9_000.0))],
             slowest: Some(1),
             slowest_percent: Some(90.0),
-        });
+        };
+        let text = Page::plain(false, |page| flow_path(page, &answer));
         let slowest = "90 % of the delay is in b: x>y.";
         shows(&text, 80, &[slowest, "order is by name"]);
     }

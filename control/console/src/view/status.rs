@@ -1,6 +1,6 @@
 //! The switch as a whole, as plain text.
 
-use super::{known, listed};
+use super::{Page, known, listed};
 use contract::units::{count, uptime};
 use records::answers::StatusAnswer;
 use records::snapshot::{Decoding, Fdb, JudgedEstimates, Pool, Reload, ReloadOutcome, Status};
@@ -9,13 +9,13 @@ use records::snapshot::{Decoding, Fdb, JudgedEstimates, Pool, Reload, ReloadOutc
 const CHOSEN: &str = "chosen";
 
 /// The state of a switch, line by line: readiness, epoch, last reload, workers, memory, tables.
-pub fn status(answer: &StatusAnswer) -> String {
+pub fn status(page: &mut Page, answer: &StatusAnswer) {
     let lines = [
         general(&answer.status, &answer.unready),
         data_plane(&answer.status),
         flows(answer),
     ];
-    lines.concat().join("\n") + "\n"
+    page.say(&(lines.concat().join("\n") + "\n"));
 }
 
 fn general(status: &Status, unready: &[String]) -> Vec<String> {
@@ -184,6 +184,7 @@ flows      50000 tracked, 15500 slots free; untracked: 40 packets no_free_slot, 
 decoding   epoch 81: 50000 flows in 82 ms
 estimates  median error and bounds that held, of flows of 100-999 packets: 0.04%, 99.2%
 ";
-        assert_eq!(status(&StatusAnswer::from(&snapshot)), expected);
+        let answer = StatusAnswer::from(&snapshot);
+        assert_eq!(Page::plain(false, |page| status(page, &answer)), expected);
     }
 }

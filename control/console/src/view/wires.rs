@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{known, table};
+use super::{Page, Table, known};
 use contract::units::{count, duration_ns, rate};
 use records::answers::Wires;
 use records::snapshot::{Wire, WireClock, WireLda, WireSegment};
@@ -15,13 +15,23 @@ pub(crate) const WIRE_HEADINGS: &str =
 pub(crate) const WIRE_SEGMENT_HEADINGS: &str =
     "segment | epoch | sent | lost | mean | +-98% | stddev | by | samples | state";
 
+const WIRES: Table = Table::new(
+    WIRE_HEADINGS,
+    &["withheld", "of share", "disbelieved", "control"],
+);
+
+const WIRE_SEGMENTS: Table = Table::new(
+    WIRE_SEGMENT_HEADINGS,
+    &["epoch", "by", "samples", "stddev", "sent"],
+);
+
 /// Both directions of every segment on the wire, the sessions, and the clock.
-pub fn wires(wires: &Wires) -> String {
+pub fn wires(page: &mut Page, wires: &Wires) {
     let Some(clock) = &wires.clock else {
-        return "no port has a segment on the wire\n".to_owned();
+        return page.say("no port has a segment on the wire\n");
     };
-    let mut text = clock_words(clock) + "\n\n";
-    text += &table(WIRE_HEADINGS, wires.wires.iter().map(wire_row));
+    page.say(&(clock_words(clock) + "\n\n"));
+    page.table(&WIRES, wires.wires.iter().map(wire_row));
     for wire in &wires.wires {
         let looped = if wire.is_blocked {
             "looped to this same switch, or two switches have the same number: no data passes"
@@ -38,12 +48,12 @@ pub fn wires(wires: &Wires) -> String {
             is_looped.then(|| looped.to_owned()),
         ];
         for note in notes.into_iter().flatten() {
-            let _ = writeln!(text, "{}: {note}", wire.port);
+            let _ = writeln!(page, "{}: {note}", wire.port);
         }
     }
-    text += "\n";
+    page.say("\n");
     let segments = wires.wires.iter().flat_map(|wire| &wire.segments);
-    text + &table(WIRE_SEGMENT_HEADINGS, segments.map(wire_segment_row))
+    page.table(&WIRE_SEGMENTS, segments.map(wire_segment_row));
 }
 
 pub(crate) fn clock_words(clock: &WireClock) -> String {
@@ -129,10 +139,14 @@ mod tests {
     use super::*;
     use records::snapshot::Snapshot;
 
+    fn text(snapshot: &Snapshot) -> String {
+        Page::plain(false, |page| wires(page, &Wires::from(snapshot)))
+    }
+
     #[test]
     fn both_directions_have_a_row_and_faults_are_named() {
         let mut snapshot = Snapshot::example();
-        let text = wires(&Wires::from(&snapshot));
+        let shown = text(&snapshot);
         for expected in [
             "clock locked, estimated error 1.2",
             "west: offset of the peer's clock by the least delays: -47.9 us to 52.1 us",
@@ -144,7 +158,7 @@ mod tests {
             "west: LDA for 812 lost packets an epoch samples: 96 rows 2.410 %, 96 rows 5.300 %, 832 rows",
             "established",
         ] {
-            assert!(text.contains(expected), "{expected:?} in\n{text}");
+            assert!(shown.contains(expected), "{expected:?} in\n{shown}");
         }
         let wire = &mut snapshot.wires[0];
         wire.mismatch = Some("the ends have different seeds".to_owned());
@@ -161,7 +175,7 @@ mod tests {
         "loop".clone_into(&mut snapshot.wires[1].session);
         snapshot.wires[1].is_blocked = false;
         "east".clone_into(&mut snapshot.wires[1].port);
-        let text = wires(&Wires::from(&snapshot));
+        let shown = text(&snapshot);
         for expected in [
             "east: its own hellos return through the routers",
             "west: the ends have different seeds\n",
@@ -171,9 +185,9 @@ mod tests {
             "west: looped to this same switch",
             "mismatch\n",
         ] {
-            assert!(text.contains(expected), "{expected:?} in\n{text}");
+            assert!(shown.contains(expected), "{expected:?} in\n{shown}");
         }
-        let none = wires(&Wires::from(&Snapshot::default()));
+        let none = text(&Snapshot::default());
         assert_eq!(none, "no port has a segment on the wire\n");
     }
 }

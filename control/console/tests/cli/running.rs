@@ -103,7 +103,7 @@ fn flows_are_listed_in_the_order_and_part_that_is_wanted() {
         (&1.into(), &flow(3).1.into())
     );
     let none = ["flows", "--egress", "east", "--url", &url];
-    expect(&none, 0, "ago\nno flow\n");
+    expect(&none, 0, "\nno flow\n");
     let (_, page) = json(&["flows", "--ended", "--json", "--url", &url]);
     assert_eq!(
         (&page["state"], &page["matching"]),
@@ -128,9 +128,111 @@ fn one_flow_is_found_by_its_parts_and_by_its_name() {
     let unknown = "not tracked, and no sketch of the last whole epoch has a packet of it";
     expect(&["flow", &flow(9).1, "--url", &url], 0, unknown);
     let words = "SOURCE>DESTINATION/PROTOCOL";
-    expect(&["flow", "10.0.0.1", "--url", &url], 2, words);
+    expect(&["flow", "10.0.0.1>/tcp", "--url", &url], 2, words);
     let half = ["flow", "10.0.0.1:2", "10.0.0.2:80", "--url", &url];
     expect(&half, 2, "");
+}
+
+#[test]
+fn a_part_of_a_flow_lists_what_matches_or_shows_the_only_one() {
+    let (_server, url) = serve(busy());
+    for part in ["10.0.0.1", "10.0.0.0/24", ":80/tcp"] {
+        expect(&["flow", part, "--url", &url], 0, "\n1 to 3 of 3 flows\n");
+    }
+    let only = format!("\n{}  epoch 7\n", flow(2).1);
+    expect(&["flow", "10.0.0.1:2>", "--url", &url], 0, &only);
+    expect(&["flow", "10.0.0.7", "--url", &url], 0, "\nno flow\n");
+    let (_, page) = json(&["flow", "10.0.0.1", "--json", "--url", &url]);
+    assert_eq!(page["matching"], 3);
+}
+
+#[test]
+fn rows_are_printed_as_csv() {
+    let (_server, url) = serve(busy());
+    let arguments = ["flows", "-o", "csv", "--sort", "mean", "--url", &url];
+    let (code, out, _) = run(&arguments);
+    let mut lines = out.lines();
+    let headings: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| headings.iter().position(|one| *one == name).unwrap();
+    let (name, packets) = (column("flow"), column("last.packets"));
+    let rows = lines.map(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        (cells[name].to_owned(), cells[packets].to_owned())
+    });
+    let expected = (1..4).map(|n| (flow(n).1, (100 * n).to_string()));
+    assert!(code == 0 && rows.eq(expected), "{out}");
+}
+
+#[test]
+fn the_course_of_a_segment_is_a_table() {
+    let mut snapshot = Snapshot::example();
+    let sample = records::history::Sample {
+        packets: 10,
+        sum_ns: 4_000.0,
+        ..Default::default()
+    };
+    for segment in &mut snapshot.segments {
+        segment.history.add(0, 250, &sample);
+        segment.history.add(400, 250, &sample);
+    }
+    let (_server, url) = serve(snapshot);
+    let history = ["history", "west>east", "--url", &url];
+    let (code, out, _) = run(&history);
+    let rows: Vec<_> = out.lines().collect();
+    assert_eq!(
+        (code, rows.len(), rows[0]),
+        (0, 4, "west>east, by 10 s"),
+        "{out}"
+    );
+    assert!(
+        rows[1].starts_with("from (UTC)  packets  lost    mean"),
+        "{out}"
+    );
+    assert!(rows[3].contains("10     0  400 ns"), "{out}");
+    let (_, all, _) = run(&["history", "--last", "1h", "--url", &url]);
+    assert!(
+        all.contains("east>west, by 60 s\n") && all.contains("\nwest>east, by 60 s\n"),
+        "{all}"
+    );
+    expect(
+        &["history", "east>east", "--url", &url],
+        0,
+        "\nno segment\n",
+    );
+    expect(
+        &["history", "east", "--url", &url],
+        2,
+        "expected a segment such as",
+    );
+    let (_, csv, _) = run(&[&history[..], &["-o", "csv"]].concat());
+    assert!(
+        csv.contains("segments.ingress") && csv.lines().count() == 3,
+        "{csv}"
+    );
+}
+
+#[test]
+fn a_watched_answer_is_printed_again() {
+    let (server, url) = serve(busy());
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_vernier"));
+    tool.args(["flows", "--watch", "0.01", "--limit", "1", "--url", &url]);
+    tool.stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = tool.spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let headings = lines
+        .map(Result::unwrap)
+        .filter(|line| line.starts_with("flow "));
+    assert_eq!(headings.take(3).count(), 3);
+    // It goes on when the switch is gone.
+    drop(server);
+    let errors = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let errors = errors
+        .map(Result::unwrap)
+        .filter(|line| line.contains("no switch answers"));
+    assert_eq!(errors.take(2).count(), 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -3,7 +3,14 @@ use crate::config::PORTS_MAX;
 
 #[test]
 fn the_demo_says_all_it_would_use() {
-    let report = report(&Config::demo().unwrap());
+    let config = Config::demo().unwrap();
+    let verdict = verdict(&config);
+    assert!(
+        verdict.starts_with("valid: 2 ports, 1 worker, "),
+        "{verdict}"
+    );
+    assert!(verdict.ends_with(" MiB\n"), "{verdict}");
+    let report = report(&config);
     for expected in [
         "switch      demo\n",
         "ports       east: generate:flows=2000,",

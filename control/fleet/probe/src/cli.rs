@@ -239,7 +239,9 @@ fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<
     }
     engine.finish(&mut outlet);
     let sessions = outlet.board.sessions();
-    let result = &sessions.first().context("there is no result")?.last;
+    let mut result = sessions.first().context("there is no result")?.last.clone();
+    result.length_ms = None;
+    let result = &result;
     if arguments.json {
         say(&format!("{}\n", serde_json::to_string_pretty(result)?))?;
     } else {

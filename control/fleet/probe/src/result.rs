@@ -41,8 +41,8 @@ pub struct SessionResult {
     pub interval: u64,
     /// Its start, in ms since 1970.
     pub start_unix_ms: u64,
-    /// Its length, in ms.
-    pub length_ms: u64,
+    /// Its length, in ms; `None` if it has no end, as that of a measurement by command line.
+    pub length_ms: Option<u64>,
     /// Counts of packets and replies.
     #[serde(flatten)]
     pub counts: Counts,

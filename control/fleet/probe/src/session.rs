@@ -412,7 +412,7 @@ impl Session {
             id: settings.id.clone(),
             interval: number,
             start_unix_ms: self.intervals.start_unix_ms(number),
-            length_ms: u64::try_from(self.intervals.length.as_millis()).unwrap_or(u64::MAX),
+            length_ms: u64::try_from(self.intervals.length.as_millis()).ok(),
             counts: interval.counts,
             round_trip,
             forward,

@@ -55,12 +55,10 @@ fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
     let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
     for row in &rows {
         for (column, cell) in row.iter().enumerate() {
-            // If clocks are decades apart, the numbers are wider than the columns.
             let longest = rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
             match column {
-                0 => write!(text, "{cell:<11}")?,
-                1 => write!(text, "{cell:>0$}", longest.max(9))?,
-                _ => write!(text, "{cell:>0$}", (longest + 2).max(12))?,
+                0 => write!(text, "{cell:<longest$}")?,
+                _ => write!(text, "{cell:>0$}", longest + 2)?,
             }
         }
         writeln!(text)?;

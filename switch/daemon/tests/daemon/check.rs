@@ -161,6 +161,42 @@ fn what_cannot_start_here_is_refused_by_name() {
 }
 
 #[test]
+fn the_verdict_comes_first() {
+    let faults = [
+        ("/workers/0/core", json!(99_999)),
+        ("/measurement/interval_ms", json!(1)),
+    ];
+    for (changes, verdict) in [
+        (&[][..], "valid: 2 ports, 1 worker, "),
+        (&faults, "2 errors\n"),
+    ] {
+        let (_folder, file) = written(&config(changes).to_string());
+        let output = vernierd().args(["--check", "--config"]).arg(&file).output();
+        let out = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(out.starts_with(verdict), "{out}");
+    }
+}
+
+#[test]
+fn an_address_in_use_comes_with_the_option_for_another() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (code, words) = said(vernierd().args(["--listen", &taken]));
+    let start = format!("vernierd: cannot serve HTTP on {taken}: ");
+    assert_eq!(code, Some(2), "{words}");
+    assert!(
+        words.starts_with(&start) && words.contains("--listen 127.0.0.1:0"),
+        "{words}"
+    );
+    assert_eq!(words.lines().count(), 1, "{words}");
+    let (code, words) = said(vernierd().args(["--listen", "192.0.2.1:9464"]));
+    assert!(
+        code == Some(2) && words.contains("http.token_file"),
+        "{words}"
+    );
+}
+
+#[test]
 fn vernier_asks_vernierd() {
     let vernier = Path::new(env!("CARGO_BIN_EXE_vernierd")).with_file_name("vernier");
     if !vernier.is_file() {

@@ -23,7 +23,7 @@ enum Way {
 }
 
 /// By their first words, the first that fits; [`Way::Ends`] without.
-const WAYS: [(&str, Way); 34] = [
+const WAYS: [(&str, Way); 35] = [
     ("make", Way::Make),
     ("cargo build --release", Way::Elsewhere), // By each of these targets.
     ("modprobe vfio-pci", Way::Elsewhere),     // make nic
@@ -74,6 +74,7 @@ const WAYS: [(&str, Way); 34] = [
     ),
     ("vernierd --config", Way::GoesOn),
     ("vernier top", Way::GoesOn),
+    ("vernier ports --watch", Way::GoesOn),
     ("vernier-probe --reflect", Way::GoesOn),
     ("vernier-probe --config", Way::GoesOn),
 ];

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use api::http::Server;
 use api::prometheus::{self, Format};
 use console::client::Client;
-use console::{top, view};
+use console::top;
+use console::view::{self, Page};
 use contract::config;
 use control::published::Published;
 use measure::packet::FlowKey;
@@ -125,14 +126,19 @@ fn without_durations(answer: &mut Value) {
     }
 }
 
+/// A page with all columns.
+fn wide(view: impl FnOnce(&mut Page)) -> String {
+    Page::plain(true, view)
+}
+
 /// What the commands print that show a running switch.
 fn commands(client: &Client, snapshot: &Snapshot) -> [(&'static str, String); 7] {
     let flow = |name: String| {
         let answer = client.get("/api/v1/flow", &[("flow", name)]).unwrap();
-        view::flow(&answer, 1, "")
+        wide(|page| view::flow(page, &answer, 1, ""))
     };
     let status: StatusAnswer = client.get("/api/v1/status", &[]).unwrap();
-    let status = view::status(&status);
+    let status = wide(|page| view::status(page, &status));
     // The time that decoding took is not simulated.
     let status: Vec<&str> = status
         .lines()
@@ -140,22 +146,22 @@ fn commands(client: &Client, snapshot: &Snapshot) -> [(&'static str, String); 7]
         .collect();
     [
         ("status", status.join("\n")),
-        ("segments", view::segments(snapshot)),
+        ("segments", wide(|page| view::segments(page, snapshot))),
         (
             "ports",
-            view::ports(&client.get("/api/v1/ports", &[]).unwrap()),
+            wide(|page| view::ports(page, &client.get("/api/v1/ports", &[]).unwrap())),
         ),
         (
             "classes",
-            view::classes(&client.get("/api/v1/classes", &[]).unwrap()),
+            wide(|page| view::classes(page, &client.get("/api/v1/classes", &[]).unwrap())),
         ),
         (
             "wires",
-            view::wires(&client.get("/api/v1/wires", &[]).unwrap()),
+            wide(|page| view::wires(page, &client.get("/api/v1/wires", &[]).unwrap())),
         ),
         (
             "flows",
-            view::flows(&client.get("/api/v1/flows", &[]).unwrap()),
+            wide(|page| view::flows(page, &client.get("/api/v1/flows", &[]).unwrap())),
         ),
         ("flow", flows().map(flow).collect()),
     ]

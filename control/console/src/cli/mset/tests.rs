@@ -28,6 +28,11 @@ fn parsed_with(network: &str, arguments: &[&str]) -> (tempfile::TempDir, Only) {
     (folder, only)
 }
 
+/// As it is printed where nothing is shortened.
+fn text(write: impl FnOnce(&mut Page)) -> String {
+    Page::plain(false, write)
+}
+
 fn sets(arguments: &[&str]) -> Result<Sets, Correctable> {
     let (_folder, only) = parsed(arguments);
     let Only::Mset(mset) = only else {
@@ -46,7 +51,9 @@ fn ways(arguments: &[&str]) -> Result<Answer, Correctable> {
 
 #[test]
 fn the_table_has_a_row_for_each_way() {
-    let text = sets(&["mset", "--routers", "C,F", "F"]).unwrap().text();
+    let sets = |arguments: &[&str]| sets(arguments).unwrap();
+    let text = |sets: &Sets| text(|page| sets.write(page));
+    let shown = text(&sets(&["mset", "--routers", "C,F", "F"]));
     let expected = "\
 node      role  member  hops  by
 F     m-router       A     1  F A
@@ -58,15 +65,12 @@ F     m-router       A     1  F A
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
         text.lines().map(words).collect()
     };
-    assert_eq!(columns(&text), columns(expected), "{text}");
-    let all = sets(&["mset", "--routers", "C,F", "--servers", ""]).unwrap();
+    assert_eq!(columns(&shown), columns(expected), "{shown}");
+    let all = sets(&["mset", "--routers", "C,F", "--servers", ""]);
     assert_eq!(all.nodes.len(), 6);
     assert_eq!(all.nodes[0].role, "plain");
-    assert!(
-        all.text().contains("A        plain       -"),
-        "{}",
-        all.text()
-    );
+    let shown = text(&all);
+    assert!(shown.contains("A        plain       -"), "{shown}");
 }
 
 #[test]
@@ -83,7 +87,7 @@ fn json_has_every_way() {
 #[test]
 fn paths_are_chains_of_segments() {
     let ways = ways(&["paths", "--routers", "C,F", "A", "D"]).unwrap();
-    let text = ways.text();
+    let text = text(|page| ways.write(page));
     assert!(text.contains("2 paths of equal cost from A to D"), "{text}");
     assert!(text.contains("finer: F E, E D"), "{text}");
     let json = serde_json::to_value(&ways).unwrap();
@@ -93,11 +97,10 @@ fn paths_are_chains_of_segments() {
     );
     assert_eq!(json["ways"][1]["segments"][2]["kind"], "virtual_link");
     let ways = self::ways(&["paths", "--servers", "", "A", "B"]).unwrap();
+    let text = self::text(|page| ways.write(page));
     assert!(
-        ways.text()
-            .contains("m-server or upgrade needed at A and B"),
-        "{}",
-        ways.text()
+        text.contains("m-server or upgrade needed at A and B"),
+        "{text}"
     );
 }
 

@@ -19,9 +19,13 @@ fn answer(upgrades: &str, arguments: &[&str]) -> Result<Answer, Correctable> {
     Answer::of(&Only::parse_from(program.chain(arguments.iter().copied())).plan)
 }
 
+fn text(answer: &Answer) -> String {
+    Page::plain(false, |page| answer.write(page))
+}
+
 #[test]
 fn methods_stand_beside_each_other() {
-    let text = answer("4", &[]).unwrap().text();
+    let text = text(&answer("4", &[]).unwrap());
     let mut lines = text.lines().skip(2);
     let headings = lines.next().unwrap().split_whitespace();
     assert_eq!(headings.count(), 9, "{text}");
@@ -38,7 +42,7 @@ fn methods_stand_beside_each_other() {
 #[test]
 fn a_method_alone_shows_all_its_figures() {
     let answer = answer("2", &["--method", "greedy"]).unwrap();
-    let text = answer.text();
+    let text = text(&answer);
     assert!(
         text.contains("\n0                        240        72  3.33      1         8\n"),
         "{text}"

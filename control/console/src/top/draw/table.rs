@@ -6,7 +6,7 @@ use ratatui::text::Text;
 use ratatui::widgets::{Cell, Row, Table};
 
 use super::DIM;
-use crate::view::columns;
+use crate::view::{columns, fit, shortened};
 
 /// Columns between two others.
 const SPACING: u16 = 2;
@@ -15,8 +15,8 @@ const SPACING: u16 = 2;
 pub(super) struct Columns<S, const N: usize> {
     headings: [&'static str; N],
     rows: Vec<([String; N], S)>,
-    widths: [u16; N],
-    is_shown: [bool; N],
+    /// 0 is the width of a column that is not shown.
+    widths: [usize; N],
     /// Columns that rows are ordered by, and the arrow that says which way.
     sorted: (&'static [&'static str], &'static str),
 }
@@ -26,14 +26,12 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
         let headings: [&str; N] = columns(headings);
         let widths = std::array::from_fn(|column| {
             let cells = rows.iter().map(|(row, _)| row[column].chars().count());
-            let widest = cells.max().unwrap_or(0).max(headings[column].len());
-            u16::try_from(widest).unwrap_or(u16::MAX)
+            cells.max().unwrap_or(0).max(headings[column].len())
         });
         Self {
             headings,
             rows,
             widths,
-            is_shown: [true; N],
             sorted: (&[], ""),
         }
     }
@@ -47,7 +45,6 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
         self.sorted = (headings, if is_reversed { "\u{25b2}" } else { "\u{25bc}" });
         for column in 0..N {
             let heading = self.heading(column).chars().count();
-            let heading = u16::try_from(heading).unwrap_or(u16::MAX);
             self.widths[column] = self.widths[column].max(heading);
         }
         self
@@ -60,29 +57,16 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
         format!("{heading}{arrow}")
     }
 
-    /// Leaves out columns, in the order given, until the rest fits into a framed area; those of one entry, with
-    /// `, ` between them, go together.
+    /// Leaves out columns, in the order given, and shortens the widest until the rest fits into a framed area; the columns of
+    /// one entry, with `, ` between them, go together.
     pub(super) fn fit(mut self, area: Rect, expendable: &[&str]) -> Self {
-        let mut expendable = expendable.iter();
-        while self.width() > area.width.saturating_sub(2) {
-            let Some(next) = expendable.next() else {
-                break;
-            };
-            for (heading, is_shown) in self.headings.iter().zip(&mut self.is_shown) {
-                *is_shown &= !next.split(", ").any(|name| name == *heading);
-            }
-        }
+        let room = usize::from(area.width.saturating_sub(2));
+        self.widths = fit(&self.headings, self.widths, room, expendable);
         self
     }
 
-    fn width(&self) -> u16 {
-        let shown = self.shown().map(|column| self.widths[column]);
-        let add = |sum: u16, width| sum.saturating_add(width).saturating_add(SPACING);
-        shown.fold(0, add).saturating_sub(SPACING)
-    }
-
     fn shown(&self) -> impl Iterator<Item = usize> {
-        (0..N).filter(|&column| self.is_shown[column])
+        (0..N).filter(|&column| self.widths[column] > 0)
     }
 
     /// The first column to the left, the others to the right.
@@ -98,13 +82,14 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
         let heading = |column: usize| aligned(column, self.heading(column));
         let rows = self.rows.iter().map(|(texts, styles)| {
             let cell = |column: usize| {
-                aligned(column, texts[column].clone()).style(styles(self.headings[column]))
+                let text = shortened(&texts[column], self.widths[column], false);
+                aligned(column, text).style(styles(self.headings[column]))
             };
             Row::new(self.shown().map(cell))
         });
-        let widths = self
-            .shown()
-            .map(|column| Constraint::Length(self.widths[column]));
+        let widths = self.shown().map(|column| {
+            Constraint::Length(u16::try_from(self.widths[column]).unwrap_or(u16::MAX))
+        });
         Table::new(rows, widths)
             .header(Row::new(self.shown().map(heading)).style(DIM))
             .column_spacing(SPACING)
@@ -134,10 +119,10 @@ mod tests {
         ] {
             let area = Rect::new(0, 0, width, 9);
             let columns = columns().fit(area, &["lost", "mean"]);
-            assert_eq!(columns.is_shown, shown, "{width}");
+            assert_eq!(columns.widths.map(|width| width > 0), shown, "{width}");
         }
         let columns = columns().fit(Rect::new(0, 0, 25, 9), &["lost, mean"]);
-        assert_eq!(columns.is_shown, [true, false, false]);
+        assert_eq!(columns.widths, [9, 0, 0]);
     }
 
     #[test]

@@ -86,7 +86,8 @@ pub(super) fn draw_flow(frame: &mut Frame, area: Rect, app: &App, flow: &OpenFlo
         return 0;
     };
     let unknown = "no packet of it is known now";
-    let text = view::flow(answer, app.width.seconds(), unknown);
+    let seconds = app.width.seconds();
+    let text = view::Page::plain(true, |page| view::flow(page, answer, seconds, unknown));
     let width = usize::from(area.width.saturating_sub(3));
     let lines: Vec<String> = text.lines().flat_map(|line| wrapped(line, width)).collect();
     let rows = usize::from(area.height.saturating_sub(2));

@@ -16,6 +16,11 @@ fn answer() -> FlowAnswer {
     }
 }
 
+/// Everything about a flow.
+fn everything(answer: &FlowAnswer, unknown: &str) -> String {
+    Page::plain(true, |page| flow(page, answer, 10, unknown))
+}
+
 #[test]
 fn a_page_says_which_part_it_is() {
     let mut page = FlowPage {
@@ -27,16 +32,28 @@ fn a_page_says_which_part_it_is() {
         offset: 20,
         flows: vec![example()],
     };
+    let text = |part: &FlowPage, is_wide| Page::plain(is_wide, |page| flows(page, part));
     let expected = "\
 flow                             segment  packets  lost    mean  stddev      p99  estimate    +-98%      by  ago
 10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us  1.28 ms    401 us  1.25 us  hybrid   1s
 21 to 21 of 50000 flows
 ";
-    assert_eq!(flows(&page), expected);
+    assert_eq!(text(&page, true), expected);
+    // Beside an exact mean the estimate is not shown, otherwise in its place.
+    let expected = "\
+flow                             segment  packets  lost    mean  stddev      p99  ago
+10.0.0.1:1024>10.0.0.2:80/tcp  east>west      900     0  401 us  300 us  1.28 ms   1s
+21 to 21 of 50000 flows
+";
+    assert_eq!(text(&page, false), expected);
+    page.flows[0].last.mean_ns = None;
+    assert!(text(&page, false).contains(" 401 us +-1.25 us "));
+    page.flows[0].estimate.as_mut().unwrap().bound_ns = None;
+    assert!(text(&page, false).contains(" ~401 us "));
     page.flows.clear();
-    assert!(flows(&page).ends_with("50000 flows, none from 20 on\n"));
+    assert!(text(&page, false).ends_with("50000 flows, none from 20 on\n"));
     page.matching = 0;
-    assert!(flows(&page).ends_with("\nno flow\n"));
+    assert!(text(&page, false).ends_with("\nno flow\n"));
 }
 
 #[test]
@@ -61,7 +78,7 @@ fn a_tracked_flow_has_exact_figures_an_estimate_and_a_history() {
         tracked: vec![tracked],
         ..answer()
     };
-    let text = flow(&answer, 10, "UNKNOWN");
+    let text = everything(&answer, "UNKNOWN");
     for expected in [
         "10.0.0.1:1024>10.0.0.2:80/tcp  epoch 85\n\neast>west: tracked, its last packet 1s ago\n",
         "  exact, by stamps:\n",
@@ -107,7 +124,7 @@ fn a_flow_that_is_not_tracked_is_labelled_so() {
         ended: vec![example()],
         ..answer()
     };
-    let text = flow(&known, 10, "UNKNOWN");
+    let text = everything(&known, "UNKNOWN");
     for expected in [
         "east>west: no longer tracked; it ended 1s ago, with\n",
         "east>west gold: not tracked; by the sketch\n  packets: at most 17, lost: at most 2\n",
@@ -116,7 +133,7 @@ fn a_flow_that_is_not_tracked_is_labelled_so() {
         assert!(text.contains(expected), "{expected:?} in\n{text}");
     }
     assert!(!text.contains("UNKNOWN"), "{text}");
-    assert!(flow(&answer(), 10, "nothing is known").ends_with("\nnothing is known\n"));
+    assert!(everything(&answer(), "nothing is known").ends_with("\nnothing is known\n"));
 }
 
 #[test]
@@ -135,7 +152,7 @@ fn a_flow_on_a_wire_is_told_by_every_method() {
         wires: vec![counted, sketched],
         ..answer()
     };
-    let text = flow(&known, 10, "not tracked");
+    let text = everything(&known, "not tracked");
     let expected = "
 west:peer>west: on the wire, its last packet 1s ago
   counted; deviation and percentiles by references:

@@ -46,7 +46,7 @@ fn result(node: &str, interval: u64, delays_ns: &[i64]) -> SessionResult {
         },
         interval,
         start_unix_ms: 0,
-        length_ms: 500,
+        length_ms: Some(500),
         counts: Counts {
             sent: answered + lost,
             received: answered,
