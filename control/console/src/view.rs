@@ -27,20 +27,16 @@ pub(crate) fn known<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> Str
     number.map_or_else(|| "-".to_owned(), text)
 }
 
-/// Headings of the segments' table; as text, percentiles have a table of their own.
-pub(crate) const SEGMENT_HEADINGS: &str = "segment | packets/s | lost | true mean | LDA mean | +-98% | \
-    stddev | p99 | p99.9 | p99.99 | max | samples";
-
-/// Headings of the ports' table.
-pub(crate) const PORT_HEADINGS: &str = "port | rx/s | tx/s | received | sent | queued | dropped";
-
 const SEGMENTS: Table = Table {
     headings: "segment | packets/s | loss | mean | stddev | lost in all | LDA mean | +-98% | samples",
     wide: &["lost in all", "LDA mean", "+-98%", "samples"],
     expendable: &["stddev", "packets/s"],
 };
 
-const PORTS: Table = Table::new(PORT_HEADINGS, &["queued", "sent", "received"]);
+const PORTS: Table = Table::new(
+    "port | rx/s | tx/s | received | sent | queued | dropped",
+    &["queued", "sent", "received"],
+);
 
 const AROUND: Table = Table::new(
     "device | port | entered | returned | lost | unknown | reordered | displaced",
@@ -99,22 +95,29 @@ pub fn segments(page: &mut Page, snapshot: &Snapshot) {
     percentiles(page, SEGMENT_PERCENTILES, delays);
 }
 
-/// The cells of a segment's row. Where there is no exact mean, its place is the estimate's.
+/// The cells of a segment's row. Without an exact mean, the estimate takes its place.
 fn segment_row(snapshot: &Snapshot, segment: &Segment, is_wide: bool) -> [String; 9] {
-    let [name, packets, in_all, mean, lda, bound, stddev, .., samples] = row(snapshot, segment);
     let last = snapshot.fresh(segment);
+    let stamped = last.and_then(|last| last.stamped);
+    let lda = last.and_then(|last| last.lda);
     let loss = last.map(|last| {
         let counts = &last.counts;
         counts.dropped_packets as f64 / counts.sent_packets.max(1) as f64
     });
-    let is_exact = last.is_some_and(|last| last.stamped.is_some());
-    let estimate = last
-        .and_then(|last| last.lda)
-        .filter(|_| !is_exact && !is_wide);
-    let mean = estimate.map_or(mean, |lda| bounded(duration_ns(lda.mean_ns), lda.bound_ns));
-    let loss = known(loss, percent);
+    let mean = match (stamped, lda) {
+        (None, Some(lda)) if !is_wide => bounded(duration_ns(lda.mean_ns), lda.bound_ns),
+        _ => known(stamped, |stamped| duration_ns(stamped.mean_ns)),
+    };
     [
-        name, packets, loss, mean, stddev, in_all, lda, bound, samples,
+        segment.title(),
+        known(last, |_| rate(packets_per_s(snapshot, segment))),
+        known(loss, percent),
+        mean,
+        known(stamped, |stamped| duration_ns(stamped.stddev_ns)),
+        count(segment.total.counts.dropped_packets),
+        known(lda, |lda| duration_ns(lda.mean_ns)),
+        known(lda, |lda| duration_ns(lda.bound_ns)),
+        known(lda, |lda| count(lda.effective_samples)),
     ]
 }
 
@@ -127,7 +130,7 @@ fn bounded(mean: String, bound_ns: f64) -> String {
     }
 }
 
-fn percent(ratio: f64) -> String {
+pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.3} %", ratio.max(0.0) * 100.0)
 }
 
@@ -236,29 +239,8 @@ pub(crate) fn headline(snapshot: &Snapshot) -> String {
     line
 }
 
-/// The cells of a segment's row.
-pub(crate) fn row(snapshot: &Snapshot, segment: &Segment) -> [String; 12] {
-    let last = snapshot.fresh(segment);
-    let stamped = last.and_then(|last| last.stamped);
-    let lda = last.and_then(|last| last.lda);
-    [
-        segment.title(),
-        known(last, |_| rate(packets_per_s(snapshot, segment))),
-        count(segment.total.counts.dropped_packets),
-        known(stamped, |stamped| duration_ns(stamped.mean_ns)),
-        known(lda, |lda| duration_ns(lda.mean_ns)),
-        known(lda, |lda| duration_ns(lda.bound_ns)),
-        known(stamped, |stamped| duration_ns(stamped.stddev_ns)),
-        known(stamped, |stamped| duration_ns(stamped.p99_ns)),
-        known(stamped, |stamped| duration_ns(stamped.p999_ns)),
-        known(stamped, |stamped| duration_ns(stamped.p9999_ns)),
-        known(stamped, |stamped| duration_ns(stamped.max_ns)),
-        known(lda, |lda| count(lda.effective_samples)),
-    ]
-}
-
 /// Packets a second that entered the segment in its last usable epoch; 0 if that is long ago.
-pub(crate) fn packets_per_s(snapshot: &Snapshot, segment: &Segment) -> f64 {
+fn packets_per_s(snapshot: &Snapshot, segment: &Segment) -> f64 {
     let packets = snapshot
         .fresh(segment)
         .map_or(0, |last| last.counts.sent_packets);
@@ -266,7 +248,7 @@ pub(crate) fn packets_per_s(snapshot: &Snapshot, segment: &Segment) -> f64 {
 }
 
 /// The cells of a port's row.
-pub(crate) fn port_row(port: &Port) -> [String; 7] {
+fn port_row(port: &Port) -> [String; 7] {
     [
         if port.facts.is_up {
             port.name.clone()

@@ -5,6 +5,7 @@ use contract::units::rate;
 use records::snapshot::{Flow, Port, Segment, Snapshot};
 
 use super::memory::Step;
+use crate::view::percent;
 
 /// Packets of a span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -71,11 +72,6 @@ impl Passed {
             cell(passed.and_then(Self::loss).map(percent)),
         ]
     }
-}
-
-/// `0.512 %`.
-pub(super) fn percent(ratio: f64) -> String {
-    format!("{:.3} %", ratio * 100.0)
 }
 
 /// Reasons for which packets are dropped that were to leave by the port; others are dropped where they came in.

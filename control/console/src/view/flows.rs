@@ -14,12 +14,8 @@ use records::snapshot::{
 /// Buckets of a course that are shown: two minutes of ten seconds each.
 const BUCKETS_MAX: usize = 12;
 
-/// Headings of the flows' table.
-pub(crate) const FLOW_HEADINGS: &str =
-    "flow | segment | packets | lost | mean | stddev | p99 | estimate | +-98% | by | ago";
-
 const FLOWS: Table = Table {
-    headings: FLOW_HEADINGS,
+    headings: "flow | segment | packets | lost | mean | stddev | p99 | estimate | +-98% | by | ago",
     wide: &["estimate", "+-98%", "by"],
     expendable: &["ago", "stddev", "segment", "lost", "p99"],
 };
@@ -56,7 +52,7 @@ pub fn flows(page: &mut Page, part: &FlowPage) {
 }
 
 /// The cells of a flow's row; `end_unix_s` is the end of the last epoch.
-pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 11] {
+fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 11] {
     let estimate = flow.estimate.as_ref();
     let bound_ns = estimate.and_then(|estimate| estimate.bound_ns);
     [

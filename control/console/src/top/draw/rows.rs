@@ -1,8 +1,8 @@
 //! The cells of the tables' rows. Figures of one row are of the same epoch or second; totals are in no table.
 
 use super::super::app::App;
-use super::super::loss::{Passed, percent};
-use crate::view::known;
+use super::super::loss::Passed;
+use crate::view::{known, percent};
 use contract::units::{count, duration_ns, rate, uptime};
 use records::answers::{ClassTotals, FlowPage};
 use records::snapshot::{Flow, Port, Segment, Snapshot, Stamped};
