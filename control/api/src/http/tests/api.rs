@@ -275,6 +275,7 @@ fn the_largest_answers_have_room() {
             sum_ns: 7.3e9,
             squares_ns2: 9.1e13,
             max_ns: 12_345.678,
+            p50_ns: 6_543.210,
             p99_ns: 9_876.543,
             estimate_ns: Some((7_300.123, 45.678)),
         };
