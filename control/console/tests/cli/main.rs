@@ -279,7 +279,7 @@ fn a_bad_configuration_is_a_usage_error_that_says_where() {
     std::fs::write(file.path(), r#"{ "ports": [{ "nam": "east" }] }"#).unwrap();
     let path = file.path().to_str().unwrap();
     let (code, out, error) = run(&["check", path]);
-    assert_eq!((code, out.as_str()), (2, "1 error\n"));
+    assert_eq!((code, out.as_str()), (2, "4 errors\n"));
     let expected = format!(
         "vernier: {path}:1:22: ports[0].nam: expected one of the keys device, egress, max_stations, mtu, name, \
          rx_queues, vlan, wire, got `nam`; did you mean `name`?"

@@ -127,7 +127,7 @@ fn one_flow_is_found_by_its_parts_and_by_its_name() {
     assert_eq!(answer["tracked"][0]["last"]["packets"], 200);
     let unknown = "not tracked, and no sketch of the last whole epoch has a packet of it";
     expect(&["flow", &flow(9).1, "--url", &url], 0, unknown);
-    let words = "SOURCE>DESTINATION/PROTOCOL";
+    let words = "expected an address, such as 10.0.0.1:80";
     expect(&["flow", "10.0.0.1>/tcp", "--url", &url], 2, words);
     let half = ["flow", "10.0.0.1:2", "10.0.0.2:80", "--url", &url];
     expect(&half, 2, "");
