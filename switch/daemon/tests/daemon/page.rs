@@ -180,7 +180,7 @@ fn time(page: &mut Page) {
 
 /// Columns of the heat map come, of the last minute and of each epoch; all their packets are in the distribution.
 fn heat_map(switch: &Daemon, page: &mut Page) {
-    let drawn = "Number(document.querySelector('.heat canvas').dataset.packets)";
+    let drawn = "Number(document.querySelector('.heat .place canvas').dataset.packets)";
     page.browser.wait_for(&format!("{drawn} > 0")).unwrap();
     let segment = "ingress=clients&egress=servers&class=web";
     let minute = switch

@@ -827,7 +827,7 @@ fn sizes_that_the_share_does_not_hold_are_refused_with_what_they_take() {
     // So little that not even the least fits.
     let slow = refused_wire(|wire| wire.capacity_bps = Some(1_000));
     assert!(
-        slow.contains("control frames of 0 bytes an epoch"),
+        slow.contains("at most 0 bytes of control frames an epoch"),
         "{slow}"
     );
 }
