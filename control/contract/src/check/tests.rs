@@ -55,7 +55,7 @@ fn classes_owners_and_queues_are_named() {
     }"#;
     let report = report(&Config::parse(text, "v.json").unwrap());
     for expected in [
-        "b: swallows all; MTU 1500, sends 1.00 Mbit/s, 2 queues of 24 packets, worker 1 sends \
+        "b: swallows all; MTU 1500, sends 1.00 Mbit/s, 2 queues of 24 packets, worker 1 transmits \
          for all\n",
         "classes     x, y by 1 rules\n",
         "segments    4: a>b/x, a>b/y, b>a/x, b>a/y\n",
