@@ -87,6 +87,8 @@ impl Table {
 pub struct Page {
     look: Look,
     text: String,
+    /// Where the text begins that has not been broken into lines that fit.
+    unbroken: usize,
 }
 
 impl Write for Page {
@@ -99,8 +101,11 @@ impl Write for Page {
 impl Page {
     /// An empty page.
     pub fn new(look: Look) -> Self {
-        let text = String::new();
-        Self { look, text }
+        Self {
+            look,
+            text: String::new(),
+            unbroken: 0,
+        }
     }
 
     /// What `write` writes to a page without colours and limits.
@@ -141,6 +146,7 @@ impl Page {
         table: &Table,
         rows: impl IntoIterator<Item = [String; N]>,
     ) {
+        self.break_lines();
         let headings: [&str; N] = columns(table.headings);
         let clean = |cell: String| cell.chars().filter(|&c| is_shown(c)).collect();
         let mut lines = vec![headings.map(str::to_owned)];
@@ -157,6 +163,7 @@ impl Page {
         for (number, line) in lines.iter().enumerate() {
             self.row(indent, &headings, &widths, line, number == 0);
         }
+        self.unbroken = self.text.len();
     }
 
     fn row<const N: usize>(
@@ -199,21 +206,27 @@ impl Page {
         }
     }
 
-    /// The page as text; sentences are broken between words where they do not fit.
-    pub fn finish(self) -> String {
+    /// The page as text.
+    pub fn finish(mut self) -> String {
+        self.break_lines();
+        self.text
+    }
+
+    /// Breaks sentences between words where they do not fit. The rows of tables fit already, and stay lines.
+    fn break_lines(&mut self) {
         let Some(columns) = self.look.columns else {
-            return self.text;
+            return;
         };
-        let mut text = String::new();
-        for line in self.text.lines() {
+        let text = self.text.split_off(self.unbroken);
+        for line in text.lines() {
             let indent = " ".repeat(hanging(line).min(columns / 2));
             let options = textwrap::Options::new(columns).subsequent_indent(&indent);
             for line in textwrap::wrap(line, options) {
-                text.push_str(&line);
-                text.push('\n');
+                self.text.push_str(&line);
+                self.text.push('\n');
             }
         }
-        text
+        self.unbroken = self.text.len();
     }
 }
 
