@@ -91,7 +91,7 @@ fn with_option(mut faults: Faults) -> Faults {
         if fault.path.to_string() == "http.listen" {
             let what = fault.expected.split("; ").next().unwrap_or_default();
             fault.expected = format!(
-                "{what}; choose another address, such as --listen 127.0.0.1:9470, or any free port: --listen 127.0.0.1:0"
+                "{what}; give another address with --listen, or --listen 127.0.0.1:0 for any free port"
             );
             fault.path = KeyPath::default();
         }

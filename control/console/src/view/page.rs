@@ -220,7 +220,9 @@ impl Page {
         let text = self.text.split_off(self.unbroken);
         for line in text.lines() {
             let indent = " ".repeat(hanging(line).min(columns / 2));
-            let options = textwrap::Options::new(columns).subsequent_indent(&indent);
+            let options = textwrap::Options::new(columns)
+                .subsequent_indent(&indent)
+                .word_splitter(textwrap::WordSplitter::NoHyphenation);
             for line in textwrap::wrap(line, options) {
                 self.text.push_str(&line);
                 self.text.push('\n');
