@@ -127,7 +127,7 @@ export class Chart {
     const [least, most] = [Math.min(...known), Math.max(...known)];
     this.isLog = known.length > 0 && most / least > (this.isLog ? LINEAR : LOG);
     this.top = known.length ? roundUp(most * 1.02) : 1;
-    if (this.signal === SIGNALS.loss) this.top = Math.max(this.top, 0.001);
+    if (this.signal === SIGNALS.loss) this.top = Math.min(1, Math.max(this.top, 0.001));
     this.least = this.isLog ? 10 ** Math.floor(Math.log10(least) - 0.001) : 0;
     this.place.dataset.scale = this.isLog ? "log" : "linear";
   }

@@ -120,7 +120,7 @@ export const view = {
     return (answers) => {
       const { status, tens, hours, seconds } = answers;
       heat.take(answers.segments);
-      axis.take(tens.epoch_end_unix_s);
+      axis.take(tens.epoch_end_unix_s, tens.origin_unix_s);
       axis.isYoung = status.uptime_s < 60;
       root.dataset.epoch = answers.segments.epoch;
       const judged = judgeAll(tens, hours);

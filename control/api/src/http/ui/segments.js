@@ -124,7 +124,7 @@ export const one = {
       const { segments: answer, courses, parts, status } = answers;
       heat.take(answer);
       heat.begin(names, parts);
-      axis.take(courses.epoch_end_unix_s);
+      axis.take(courses.epoch_end_unix_s, courses.origin_unix_s);
       root.dataset.epoch = answer.epoch;
       const segment = answer.segments[0];
       if (!segment) return fill(now, mark("warn", "there is no such segment, or no packet has passed it yet"));

@@ -10,6 +10,9 @@ export const SPANS = [[60, "minute"], [600, "ten minutes"], [3600, "hour"]];
 /** Pixels beside every plot: the same for all, so that the same times stand above each other. */
 const LEFT = 60, RIGHT = 14;
 
+/** Shortest span while no part is chosen: that of a switch that has just started, in seconds. */
+const YOUNG_MIN_S = 60;
+
 /** Shortest span to zoom to, in seconds, and the shortest way of the pointer that counts as a drag, in pixels. */
 const ZOOM_MIN_S = 5, DRAG_MIN = 5;
 
@@ -18,22 +21,24 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
 export class Axis {
   constructor() {
-    Object.assign(this, { spanS: 600, endS: 0, range: null, isPaused: false, cursorS: null, isPinned: false, selection: null, onpause: null });
+    Object.assign(this, { spanS: 600, endS: 0, beganS: -Infinity, range: null, isPaused: false, cursorS: null, isPinned: false, selection: null, onpause: null });
     /** What is drawn along it: `draw()` after a change of the span, `mark()` after one of the cursor. */
     this.drawn = new Set();
   }
 
   get fromS() {
-    return this.range ? this.range[0] : this.endS - this.spanS;
+    const rememberedS = Math.max(YOUNG_MIN_S, this.endS - this.beganS);
+    return this.range ? this.range[0] : this.endS - Math.min(this.spanS, rememberedS);
   }
 
   get toS() {
     return this.range ? this.range[1] : this.endS;
   }
 
-  /** Data up to this time are here. */
-  take(endS) {
-    if (endS && !this.isPaused) this.endS = endS;
+  /** Data up to this time are here, and none from before the other: the axis of a switch that has just started grows. */
+  take(endS, beganS = -Infinity) {
+    if (endS && !this.isPaused) Object.assign(this, { endS, beganS });
+    if (this.element) this.sayWhen();
   }
 
   x(atS, width) {
@@ -157,6 +162,10 @@ export class Axis {
     fill(this.choices,
       SPANS.map(([spanS, name]) => button(name, !this.range && spanS === this.spanS, () => this.choose(spanS))),
       button(this.isPaused ? "continue" : "pause", this.isPaused, () => this.pause(!this.isPaused), "key p"));
+    this.sayWhen();
+  }
+
+  sayWhen() {
     const still = this.isPaused ? `stands still since ${clock(this.endS)}; ` : "";
     fill(this.told, this.endS ? `${still}${clock(this.fromS)} to ${clock(this.toS)} UTC` : "");
   }
