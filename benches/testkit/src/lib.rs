@@ -11,6 +11,7 @@
 //! - [`nats`]: a NATS server of one's own.
 //! - [`page`]: the page of a switch or a station in that browser.
 //! - [`pcap`]: captures, written and read.
+//! - [`terminal`]: a pseudo-terminal.
 //!
 //! What it is not: it measures nothing and prints nothing.
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod nats;
 pub mod page;
 pub mod pcap;
 pub mod process;
+pub mod terminal;
 
 /// A file in `../shared`, where other people's captures and networks are; `None`, with a message, where it is missing. CI has
 /// it.

@@ -1,6 +1,5 @@
 //! Tables in a terminal of 80 columns, with names as long as they are in practice: no line is longer.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
 use std::path::Path;
@@ -14,9 +13,8 @@ use records::station::{
     PathAnswer, PathBlame, PathBlames, Paths, Risen, SegmentFigures, StationSegment,
     StationSegments, SwitchState, UncoveredHop,
 };
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde::Serialize;
+use testkit::terminal::Terminal;
 
 use super::*;
 
@@ -29,33 +27,21 @@ const CLASS: &str = "storage-replication";
 
 /// What the tool writes to a terminal.
 fn on_terminal(arguments: &[&str]) -> String {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let controller = openpt(flags).unwrap();
-    grantpt(&controller).unwrap();
-    unlockpt(&controller).unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: COLUMNS,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&controller, size).unwrap();
-    let name = ptsname(&controller, Vec::new()).unwrap();
-    let terminal = File::options().write(true).open(name.to_str().unwrap());
+    let mut terminal = Terminal::open(COLUMNS).unwrap();
     let mut tool = Command::new(env!("CARGO_BIN_EXE_vernier"));
     let mut child = tool
         .args(arguments)
         .env("TERM", "xterm")
         .env_remove("NO_COLOR")
-        .stdout(Stdio::from(terminal.unwrap()))
+        .stdout(terminal.stream().unwrap())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     // Its terminal is open in the child alone then, and reading ends with it.
     drop(tool);
     let (mut written, mut buffer) = (Vec::new(), [0; 4096]);
-    let mut controller = File::from(controller);
-    while let Ok(1..) = controller
+    while let Ok(1..) = terminal
+        .controller
         .read(&mut buffer)
         .inspect(|&n| written.extend(&buffer[..n]))
     {}

@@ -1,5 +1,4 @@
 //! `vernierd` as its users meet it: started with one command, given nonsense, stopped.
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,9 +7,9 @@ use crate::support::{
     Daemon, assert_conserved, assert_segments_add_up, free_address, interrupt, number, shared, sum,
     vernierd, written,
 };
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 use testkit::process::Process;
+use testkit::terminal::Terminal;
 
 fn generated(rate: u64) -> Value {
     json!({
@@ -236,16 +235,7 @@ fn ctrl_c_ends_cleanly_with_a_summary() {
 
 #[test]
 fn a_switch_with_devices_forwards_on_when_the_terminal_of_its_table_is_closed() {
-    let controller =
-        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&controller).unwrap();
-    unlockpt(&controller).unwrap();
-    let name = ptsname(&controller, Vec::new()).unwrap().into_string();
-    let terminal = || {
-        let mut options = File::options();
-        let file = options.read(true).write(true).open(name.as_ref().unwrap());
-        Stdio::from(file.unwrap())
-    };
+    let mut terminal = Terminal::open(80).unwrap();
     let config = json!({
         "ports": [
             { "name": "east", "device": "net_ring0" },
@@ -255,11 +245,13 @@ fn a_switch_with_devices_forwards_on_when_the_terminal_of_its_table_is_closed() 
     });
     let mut switch = Daemon::start_as(config, |command| {
         command.arg("--live").env("TERM", "xterm");
-        command.stdin(terminal()).stdout(terminal());
+        command.stdin(terminal.stream().unwrap());
+        command.stdout(terminal.stream().unwrap());
     });
     let log = switch.take_log();
     let mut drawn = [0; 64];
-    File::from(controller).read_exact(&mut drawn).unwrap();
+    terminal.controller.read_exact(&mut drawn).unwrap();
+    drop(terminal);
     let mut lines = BufReader::new(log).lines();
     let is_said = |line: String| line.contains("the switch runs on until SIGTERM");
     assert!(lines.any(|line| is_said(line.unwrap())));
