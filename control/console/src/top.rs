@@ -27,8 +27,8 @@ use crate::client::ClientError;
 mod app;
 mod choice;
 mod draw;
+mod drops;
 mod fleet;
-mod loss;
 mod memory;
 mod source;
 

@@ -8,6 +8,7 @@ use records::snapshot::{AroundCounts, Delays, Labelled, Port, Segment, Snapshot}
 
 mod flows;
 mod page;
+mod passed;
 pub mod station;
 mod status;
 mod wires;
@@ -16,6 +17,7 @@ pub(crate) use flows::flow_words;
 pub use flows::{flow, flows, history};
 pub use page::{Look, Page};
 pub(crate) use page::{Table, columns, fit, shortened};
+pub(crate) use passed::Passed;
 pub use status::status;
 pub use wires::wires;
 pub(crate) use wires::{
@@ -100,18 +102,15 @@ fn segment_row(snapshot: &Snapshot, segment: &Segment, is_wide: bool) -> [String
     let last = snapshot.fresh(segment);
     let stamped = last.and_then(|last| last.stamped);
     let lda = last.and_then(|last| last.lda);
-    let loss = last.map(|last| {
-        let counts = &last.counts;
-        counts.dropped_packets as f64 / counts.sent_packets.max(1) as f64
-    });
+    let [packets, _, loss] = Passed::cells(Passed::of_segment(snapshot, segment));
     let mean = match (stamped, lda) {
         (None, Some(lda)) if !is_wide => bounded(duration_ns(lda.mean_ns), lda.bound_ns),
         _ => known(stamped, |stamped| duration_ns(stamped.mean_ns)),
     };
     [
         segment.title(),
-        known(last, |_| rate(packets_per_s(snapshot, segment))),
-        known(loss, percent),
+        packets,
+        loss,
         mean,
         known(stamped, |stamped| duration_ns(stamped.stddev_ns)),
         count(segment.total.counts.dropped_packets),
@@ -237,14 +236,6 @@ pub(crate) fn headline(snapshot: &Snapshot) -> String {
         };
     }
     line
-}
-
-/// Packets a second that entered the segment in its last usable epoch; 0 if that is long ago.
-fn packets_per_s(snapshot: &Snapshot, segment: &Segment) -> f64 {
-    let packets = snapshot
-        .fresh(segment)
-        .map_or(0, |last| last.counts.sent_packets);
-    packets as f64 * 1e3 / f64::from(snapshot.interval_ms.max(1))
 }
 
 /// The cells of a port's row.

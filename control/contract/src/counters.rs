@@ -64,6 +64,27 @@ labelled_enum! {
     }
 }
 
+impl DropReason {
+    /// Whether drops are counted at the egress port: those after the forwarding decision. Others are counted at the ingress
+    /// port.
+    pub fn is_at_egress(self) -> bool {
+        matches!(
+            self,
+            Self::LinkDown
+                | Self::RingFull
+                | Self::QueueFull
+                | Self::Red
+                | Self::Expired
+                | Self::Shutdown
+        )
+    }
+
+    /// Whether the frame is meant for the link itself, so that its end there is no loss.
+    pub fn is_by_design(self) -> bool {
+        matches!(self, Self::Control | Self::Pause)
+    }
+}
+
 /// Most class queues of a port, one for each [class](CLASSES_MAX).
 pub const QUEUES_MAX: usize = CLASSES_MAX;
 
@@ -71,8 +92,8 @@ pub const QUEUES_MAX: usize = CLASSES_MAX;
 pub const BURST_BUCKETS: usize = 8;
 
 counters! {
-    /// Counters of one port as one worker sees it. Drops are counted at the ingress port; those after the
-    /// forwarding decision ([`DropReason::LinkDown`] and later) are counted at the egress port.
+    /// Counters of one port as one worker sees it. Drops are counted at the ingress port, or at the egress port
+    /// ([`DropReason::is_at_egress`]).
     #[repr(align(128))]
     pub struct PortCounters {
         rx_packets: Counter "vernier_port_received_packets_total", packets, in "worker", "Packets received.";

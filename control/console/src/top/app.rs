@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::choice::{Chart, Sort, Tab};
+use super::drops::PortDrops;
 use super::fleet::{KeyEffect, is_control_c};
-use super::loss::PortDrops;
 use super::memory::{Memory, Subject};
 use super::source::{Request, Update};
 use crate::client::ClientError;

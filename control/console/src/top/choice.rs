@@ -4,7 +4,7 @@ use contract::labelled_enum;
 use records::answers::{ClassTotals, FlowOrder, Width};
 use records::snapshot::{Segment, Snapshot, Stamped};
 
-use super::loss::Passed;
+use crate::view::Passed;
 
 labelled_enum! {
     /// The table in the middle of the screen.

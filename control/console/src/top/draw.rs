@@ -8,10 +8,9 @@ use ratatui::widgets::{Block, BorderType, Paragraph, Table, TableState, Wrap};
 
 use super::app::{App, View};
 use super::choice::{Sort, Tab};
-use super::loss::Passed;
 use crate::view::{
-    WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS, clock_words, dropped, flow_words, known, wire_row,
-    wire_segment_row,
+    Passed, WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS, clock_words, dropped, flow_words, known,
+    wire_row, wire_segment_row,
 };
 use contract::units::{count, duration_ns};
 use records::answers::{FEW_PACKETS, FlowPage};

@@ -10,7 +10,7 @@ use ratatui::widgets::{Axis, Chart as Graph, Dataset, GraphType};
 use super::{ACCENT, BAD, DIM, ESTIMATE, framed, remark, title};
 use crate::top::app::App;
 use crate::top::choice::{Chart, Tab, span};
-use crate::top::loss::PortDrops;
+use crate::top::drops::PortDrops;
 use crate::top::memory::{Step, Subject};
 use crate::view::percent;
 use contract::units::{duration_ns, rate};

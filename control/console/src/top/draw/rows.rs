@@ -1,8 +1,7 @@
 //! The cells of the tables' rows. Figures of one row are of the same epoch or second; totals are in no table.
 
 use super::super::app::App;
-use super::super::loss::Passed;
-use crate::view::{known, percent};
+use crate::view::{Passed, known, percent};
 use contract::units::{count, duration_ns, rate, uptime};
 use records::answers::{ClassTotals, FlowPage};
 use records::snapshot::{Flow, Port, Segment, Snapshot, Stamped};
