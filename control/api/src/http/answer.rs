@@ -13,14 +13,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use contract::limits::answer_bytes_max;
 use hyper::body::{Frame, SizeHint};
+use mime::Mime;
 use records::answers::Problem;
 use serde::Serialize;
 
 use crate::process;
+
+/// The media ranges that a request accepts, without those that cannot be read.
+pub(super) fn accepted(headers: &HeaderMap) -> impl Iterator<Item = Mime> {
+    let lines = headers.get_all(header::ACCEPT).into_iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    let ranges = lines.flat_map(|line| line.split(','));
+    ranges.filter_map(|range| range.trim().parse().ok())
+}
 
 /// Bytes of a chunk.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;

@@ -33,7 +33,7 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
 use super::access::{self, Access};
-use super::answer::{Answer, InFlight, Refusal};
+use super::answer::{Answer, InFlight, Refusal, accepted};
 use super::{connection, openapi, ui};
 use crate::process;
 use crate::prometheus::{self, Format};
@@ -550,12 +550,7 @@ impl FlowFilter {
 /// Protobuf or OpenMetrics if the client names it and prefers nothing else, otherwise text, even if none is
 /// acceptable.
 pub(super) fn accepted_format(headers: &HeaderMap) -> Format {
-    let lines = headers.get_all(header::ACCEPT).into_iter();
-    let lines = lines.filter_map(|line| line.to_str().ok());
-    let ranges = lines.flat_map(|line| line.split(','));
-    let ranges: Vec<Mime> = ranges
-        .filter_map(|range| range.trim().parse().ok())
-        .collect();
+    let ranges: Vec<Mime> = accepted(headers).collect();
     let text = TEXTS
         .iter()
         .find_map(|text| quality(&ranges, |range| range.essence_str() == *text));

@@ -8,6 +8,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 
+use super::answer::accepted;
+
 /// Where the page is; its files are below.
 pub const PATH: &str = "/ui";
 
@@ -93,13 +95,8 @@ fn files() -> impl Iterator<Item = &'static (&'static str, &'static str, &'stati
 }
 
 /// Whether a request for `/` is a browser's. Browsers accept HTML by name; `curl` and scrapers accept anything.
-pub fn is_browser(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter();
-    let accepted = accepted.filter_map(|accept| accept.to_str().ok());
-    let mut kinds = accepted
-        .flat_map(|accept| accept.split(','))
-        .filter_map(|range| range.split(';').next());
-    kinds.any(|kind| kind.trim().eq_ignore_ascii_case("text/html"))
+pub(super) fn is_browser(headers: &HeaderMap) -> bool {
+    accepted(headers).any(|range| range.essence_str() == "text/html")
 }
 
 /// The answer to `/`: browsers are redirected to the page, others get `text`. The address is relative, so that it holds behind a
