@@ -276,7 +276,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What is wrong with options of the command line that this command has no use for.
+/// Says which given option does not apply to the command, if any.
 fn misplaced(matches: &ArgMatches) -> Option<String> {
     let name = matches.subcommand_name()?;
     let is_given = |option: &&str| {

@@ -149,7 +149,7 @@ pub(super) fn print_json(value: &impl Serialize) -> anyhow::Result<u8> {
 /// Names and values of a row's fields.
 type Fields = Vec<(String, String)>;
 
-/// The rows of an answer as CSV. Names of nested fields have dots; what has no value in any row has no column.
+/// The rows of an answer as CSV. Names of nested fields have dots; a field that is empty in every row has no column.
 fn csv(answer: &Value, keys: &[&str]) -> anyhow::Result<String> {
     let mut rows = Vec::new();
     collect(answer, keys, &Fields::new(), &mut rows);
