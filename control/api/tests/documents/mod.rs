@@ -98,6 +98,15 @@ fn every_relative_link_points_at_something() {
     assert!(checked > 50, "{checked}");
 }
 
+/// The README is read in a minute; everything else belongs into `docs`.
+#[test]
+fn the_readme_has_at_most_100_lines_and_20_links() {
+    let text = std::fs::read_to_string(project("README.md")).unwrap();
+    let targets = text.lines().flat_map(links).count();
+    assert!(text.lines().count() <= 100);
+    assert!((5..=20).contains(&targets), "{targets} links");
+}
+
 /// Adds the files below a folder.
 fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
