@@ -21,7 +21,7 @@ use wire::exchange::{
     Expected, FrameSettings, MeasuredEpoch, Moment, OffsetView, OwnEnd, Peer, ReportedEpoch,
     SegmentStatus, SessionState, Settings, WireStatus,
 };
-use wire::frame::{EpochFate, Kind, Mismatch, PortName, VERSION, seed_check};
+use wire::frame::{ClockState, EpochFate, Kind, Mismatch, PortName, VERSION, seed_check};
 use wire::session::{KeyId, KeyRing};
 use wire::{Estimate, Refusal, SegmentOutcome};
 
@@ -121,7 +121,7 @@ impl Wires {
                 bps: 0.0,
             },
             lost_max: Vec::new(),
-            is_blocked: false,
+            session: None,
             of_other_versions: (0, None),
             is_contradicted: false,
         })
@@ -309,6 +309,35 @@ fn disagreement(mismatch: Mismatch, peer: Option<&Peer>) -> String {
     }
 }
 
+/// The state of the session, and what it waits for.
+fn session_words(wire: &Wire, status: &WireStatus) -> String {
+    let is_clock_free = status.clock.state == ClockState::Free;
+    let peer = wire.peer.as_ref();
+    let peer = peer.map(|peer| format!("port {} of switch {}", peer.port_name, peer.switch));
+    let mut rejected = wire.total.disbelieved_frames.iter();
+    let are_frames_rejected = rejected.any(|frames| frames.packets > 0);
+    match (status.session, &wire.mismatch, peer) {
+        (SessionState::Established, _, peer) => {
+            format!("the wire measures to {}", peer.unwrap_or_default())
+        }
+        (SessionState::Loop, ..) if wire.is_blocked => {
+            "the wire leads back to this switch, or two switches share a number: no data passes".to_owned()
+        }
+        (SessionState::Loop, ..) => "the wire leads back to this switch: it has no figures".to_owned(),
+        (_, Some(mismatch), _) => format!("the wire has no figures: {mismatch}"),
+        _ if is_clock_free => {
+            "the wire has no figures until this clock is synchronised (chrony, linuxptp), or wire.clock.error_ns is set"
+                .to_owned()
+        }
+        (SessionState::Lost, ..) => "the wire's other end has been silent for five seconds".to_owned(),
+        (_, _, Some(peer)) => format!("the wire waits: {peer} is heard, but does not hear this end"),
+        _ if are_frames_rejected => {
+            "the wire waits: control frames arrive, but are rejected; see `disbelieved_frames` in `vernier wires --json`".to_owned()
+        }
+        _ => "the wire waits for the other end: no control frame has arrived yet".to_owned(),
+    }
+}
+
 /// The contradiction of the clocks' claims in words; `None` without one.
 fn contradiction(offset: &OffsetView) -> Option<String> {
     if !offset.is_contradicted() {
@@ -444,8 +473,8 @@ struct WirePort {
     control: Rate,
     /// By segment and direction, the highest count of lost packets.
     lost_max: Vec<u64>,
-    /// Whether data was blocked at the last poll.
-    is_blocked: bool,
+    /// The last words about the session in the log.
+    session: Option<String>,
     /// Frames of other versions so far, and when the last one was noticed.
     of_other_versions: (u64, Option<Instant>),
     /// Whether the clocks contradicted their claims at the last publication.
@@ -465,23 +494,21 @@ impl WirePort {
     pub fn poll(&mut self, now: Moment, random: &mut impl FnMut() -> u64) -> bool {
         let before = self.exchange.machine.latest();
         self.exchange.poll(now, random);
-        self.log_loop();
         self.exchange.machine.latest() != before
     }
 
-    /// Logs that data is blocked, or passes again.
-    fn log_loop(&mut self) {
-        let is_blocked = self.exchange.machine.is_blocked();
-        if std::mem::replace(&mut self.is_blocked, is_blocked) == is_blocked {
-            return;
+    /// Logs whether the session measures, and if not, what it waits for.
+    fn log_session(&mut self, wire: &Wire, status: &WireStatus) {
+        let words = session_words(wire, status);
+        if self.session.as_ref() != Some(&words) {
+            let port = &self.base.port;
+            if wire.is_blocked {
+                tracing::warn!(port, "{words}");
+            } else {
+                tracing::info!(port, "{words}");
+            }
+            self.session = Some(words);
         }
-        let port = &self.base.port;
-        let words = if is_blocked {
-            "the wire leads back to this switch, or two switches share a number: no data passes"
-        } else {
-            "the wire does not lead back any more: data passes again"
-        };
-        tracing::warn!(port, "{words}");
     }
 
     /// Logs that the clocks contradict their claims, or no longer do.
@@ -588,6 +615,7 @@ impl WirePort {
         wire.contradiction = contradiction(&status.offset);
         wire.is_clock_contradicted = wire.contradiction.is_some();
         self.log_contradiction(wire.contradiction.as_deref());
+        self.log_session(&wire, &status);
         let is_up = status.session == SessionState::Established;
         let epoch_s = self.epoch_s;
         // Not much older than the latest.

@@ -16,6 +16,7 @@ use contract::config::{Candidate, Config};
 use contract::text::say;
 use contract::units::counted;
 use daemon::cli::{Arguments, LogFormat};
+use daemon::machine;
 use daemon::options::RunOptions;
 use daemon::privileges;
 use daemon::resources::Resources;
@@ -50,6 +51,8 @@ fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
                 page.say(&check::verdict(config));
                 page.say("\n");
                 page.say(&check::report(config));
+                let warning = (!arguments.is_static).then(|| machine::clock_warning(config));
+                page.say(warning.flatten().unwrap_or_default());
             }
             Err(error) => {
                 let errors = error.to_string().lines().count();

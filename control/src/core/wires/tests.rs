@@ -109,7 +109,10 @@ fn change(
 
 impl Switch {
     fn new(number: u32, key: &std::path::Path) -> Self {
-        let config = config(number, key);
+        Self::of(config(number, key))
+    }
+
+    fn of(config: Config) -> Self {
         let (line, counters) = (Arc::<SharedLine>::default(), Arc::default());
         let (first, wire, ends) = change(&config, 0, &line, Some(&counters));
         let setup = Setup {
@@ -166,6 +169,21 @@ impl Switch {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         self.core.publish();
         self.core.published().read()
+    }
+
+    /// Polls until these words about the session are in the log.
+    fn poll_until_said(&mut self, words: &str) {
+        let began = Instant::now();
+        loop {
+            self.core.poll();
+            self.snapshot();
+            let said = self.core.wires.ports[0].session.as_deref();
+            if said.is_some_and(|said| said.contains(words)) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "{said:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -234,8 +252,21 @@ fn two_switches_find_each_other_and_say_so() {
     let clock = a.wire_clock.as_ref().unwrap();
     assert_eq!(clock.state, "locked");
     assert!(clock.error_ns >= 500.0);
+    one.poll_until_said("the wire measures to port trunk of switch 2");
     let share_bps = a.wires[0].share_bps;
     assert!((share_bps - 500_000.0).abs() < 1.0, "{share_bps}");
+}
+
+#[test]
+fn the_log_says_what_a_wire_waits_for() {
+    let key = key();
+    let mut one = Switch::new(1, key.path());
+    one.poll_until_said("no control frame has arrived yet");
+    one.counters.rejected[Rejection::Tag as usize].add(1);
+    one.poll_until_said("control frames arrive, but are rejected");
+    let mut config = config(1, key.path());
+    config.wire.as_mut().unwrap().clock.error_ns = None;
+    Switch::of(config).poll_until_said("until this clock is synchronised");
 }
 
 #[test]

@@ -178,6 +178,31 @@ fn the_verdict_comes_first() {
 }
 
 #[test]
+fn a_clock_that_is_not_synchronised_is_said_before_a_wire_is_started() {
+    let is_synchronised = dpdk_bindings::kernel_clock().unwrap().is_synchronised;
+    let wire = json!({ "trusted": true });
+    let port = json!({ "name": "trunk", "device": "net_null0", "wire": wire });
+    for (clock, is_said) in [
+        (json!({}), !is_synchronised),
+        (json!({ "error_ns": 500 }), false),
+    ] {
+        let changes = [
+            ("/ports/0", port.clone()),
+            ("/wire", json!({ "switch": 1, "clock": clock })),
+        ];
+        let (_folder, file) = written(&config(&changes).to_string());
+        let output = vernierd().args(["--check", "--config"]).arg(&file).output();
+        let words = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(words.starts_with("valid: "), "{words}");
+        assert_eq!(
+            words.contains("no wire measures one-way delays"),
+            is_said,
+            "{words}"
+        );
+    }
+}
+
+#[test]
 fn an_address_in_use_comes_with_the_option_for_another() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
