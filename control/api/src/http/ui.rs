@@ -13,6 +13,9 @@ use super::answer::accepted;
 /// Where the page is; its files are below.
 pub const PATH: &str = "/ui";
 
+/// What people type as well; it is redirected.
+const WITH_SLASH: &str = "/ui/";
+
 /// Only this server's own files and answers: no other server, no script or style in the page's text, no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -87,7 +90,7 @@ pub enum Of {
 
 /// Whether a path is the page's, or one of its files'.
 pub(super) fn is_file(path: &str) -> bool {
-    path == PATH || files().any(|(file, ..)| path == *file)
+    path == PATH || path == WITH_SLASH || files().any(|(file, ..)| path == *file)
 }
 
 fn files() -> impl Iterator<Item = &'static (&'static str, &'static str, &'static str)> {
@@ -123,6 +126,7 @@ pub fn index<S: Clone + Send + Sync + 'static>(of: Of) -> MethodRouter<S> {
 
 /// Adds the page's files.
 pub fn with_files<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    let router = router.route(WITH_SLASH, get(async || Redirect::temporary("../ui")));
     files().fold(router, |router, &(path, kind, text)| {
         router.route(path, get(move || async move { file(kind, text) }))
     })

@@ -66,6 +66,11 @@ fn browsers_are_redirected_from_the_root_to_the_page_and_others_get_the_paths() 
         (307, Some("ui"))
     );
     assert_eq!(browser.header("vary"), Some("accept"));
+    let with_slash = fetch(&server, "/ui/");
+    assert_eq!(
+        (with_slash.status, with_slash.header("location")),
+        (307, Some("../ui"))
+    );
     let curl = request(&server, "GET", "/", &["Accept: */*"]);
     assert!(curl.status == 200 && curl.body.contains("/metrics"));
     for document in ["/ui/docs/ui.md", "/ui/docs/concepts.md"] {
