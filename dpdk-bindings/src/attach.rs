@@ -277,11 +277,11 @@ pub(crate) fn hint(device: &str) -> &'static str {
         ),
         (
             "net_af_packet",
-            "net_af_packet takes iface=NAME of an interface there is, and needs root or CAP_NET_RAW",
+            "net_af_packet takes iface=NAME of an existing interface, and needs root or CAP_NET_RAW",
         ),
         (
             "net_af_xdp",
-            "net_af_xdp takes iface=NAME of an interface there is, and needs root or CAP_NET_ADMIN, \
+            "net_af_xdp takes iface=NAME of an existing interface, and needs root or CAP_NET_ADMIN, \
              CAP_NET_RAW and CAP_SYS_ADMIN, which a switch keeps only if it starts with such a port",
         ),
         (

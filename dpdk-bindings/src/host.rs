@@ -9,13 +9,13 @@
 //! |---|---|
 //! | name, whether it is started, queues | DPDK's own tables, which are valid until our callback for DESTROY returns, or are read by the kernel |
 //! | driver, kernel interface | read once in a port's life on the thread that polls one of its queues: a program must not close a port during its own poll |
-//! | link | the kernel interface; else the driver's last report (`RTE_ETH_EVENT_INTR_LSC`), read within that report |
+//! | link | the kernel interface, or else the driver's last report (`RTE_ETH_EVENT_INTR_LSC`), read within that report |
 //! | counters of the driver | not read |
 //!
 //! Callbacks belong to a port's number, not to the port: they outlive it, and serve whatever device gets the
 //! number next. So each queue of each number is tapped once.
 //!
-//! A port is seen from its first start on: before that it has no queues.
+//! A port becomes visible when it is first started: before that it has no queues.
 //!
 //! Vhost-user ports that the program serves itself are not ethdevs; they have numbers after those, and are
 //! reported by the preloaded object (`host/vhost.rs`).
@@ -46,7 +46,7 @@ pub use vhost::attach as attach_vhost;
 /// End of the port numbers of a process (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
 const PORTS: u16 = 256;
 
-/// Most CPUs of a set (`CPU_SETSIZE`).
+/// Largest number of CPUs in a set (`CPU_SETSIZE`).
 const CPUS_MAX: usize = 1024;
 
 /// A port of the program.
@@ -54,7 +54,7 @@ const CPUS_MAX: usize = 1024;
 pub struct HostPort {
     /// DPDK's number.
     pub id: u16,
-    /// Incremented whenever a port gets or loses this number: both together identify a port.
+    /// Incremented whenever a port gets or loses this number. Number and generation together identify a port.
     pub life: u32,
     /// The device's name (`net_pcap0`, `0000:03:00.0`); for a vhost-user device the path of its socket.
     pub name: String,
@@ -103,8 +103,8 @@ pub trait Tap: Sync {
     }
 }
 
-/// A packet of the program's that passes a [`Tap`]: to be read, and to be stamped. Its frame is not ours to
-/// write: the program may share its buffer with other mbufs (`rte_pktmbuf_clone`), or the mbuf itself.
+/// A packet of the program that passes a [`Tap`], which may read and stamp it. Its frame must not be changed, because
+/// the program may share its buffer with other mbufs (`rte_pktmbuf_clone`), or the mbuf itself.
 ///
 /// ```compile_fail,E0596
 /// # fn pass(burst: &mut [dpdk_bindings::PassingMbuf<'_>]) {
@@ -116,9 +116,9 @@ pub trait Tap: Sync {
 pub struct PassingMbuf<'pool>(Mbuf<'pool>);
 
 impl<'pool> PassingMbuf<'pool> {
-    /// Packets of one's own as a tap sees a program's: for tests.
+    /// Shows the caller's own packets as a tap sees those of a program; for tests.
     pub fn of<'b>(burst: &'b mut [Mbuf<'pool>]) -> &'b mut [Self] {
-        // SAFETY: transparent, and what is borrowed here is not dropped.
+        // SAFETY: the type is transparent, and the borrowed packets are not dropped.
         unsafe { slice::from_raw_parts_mut(burst.as_mut_ptr().cast(), burst.len()) }
     }
 }
@@ -134,19 +134,19 @@ impl<'pool> Deref for PassingMbuf<'pool> {
 
 type Slots = [Slot; PORTS as usize];
 
-/// What is known of ports, by number.
+/// State of ports by number.
 static SLOTS: Mutex<Slots> = Mutex::new([Slot::EMPTY; PORTS as usize]);
 
-/// What is known of ports without the lock, by number.
+/// State of ports by number that is read without the lock.
 static SIGNS: [Signs; PORTS as usize] = [const { Signs::new() }; PORTS as usize];
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    /// How often a port has got this number, or lost it.
+    /// Incremented whenever a port gets or loses this number.
     lives: u32,
-    /// DPDK has announced that the port goes: what is left of it must no longer be read.
+    /// DPDK has announced the port's removal; its remains must no longer be read.
     is_gone: bool,
-    /// What it was when it was last seen started.
+    /// The port as of its last observed start.
     seen: Option<Seen>,
     device: Option<dpdk_sys::HostDevice>,
 }
@@ -169,9 +169,9 @@ impl Slot {
 
 #[derive(Debug)]
 struct Signs {
-    /// The device is asked for: the thread that polls a queue next finds it out.
+    /// The device has been requested: the next thread that polls a queue reads it.
     is_device_wanted: AtomicBool,
-    /// What the driver reported of the link.
+    /// The link as reported by the driver.
     link: AtomicU8,
 }
 
@@ -188,31 +188,31 @@ impl Signs {
     }
 }
 
-/// A program that has initialised EAL and has started some port.
+/// A program that has initialised EAL and started at least one port.
 #[derive(Debug, Clone)]
 pub struct Host<'eal> {
-    // Made only by find and Eal::host.
+    // Constructed only by find and Eal::host.
     _eal: PhantomData<&'eal Eal>,
 }
 
-/// Why a program cannot be looked at.
+/// Why a program cannot be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// EAL is this crate's own here, and ends with its [`Eal`].
-    #[error("EAL was initialised by Eal::init in this process: ask Eal::host")]
+    /// This crate initialised EAL itself, and EAL ends with its [`Eal`].
+    #[error("EAL was initialised by Eal::init in this process; use Eal::host")]
     Own,
-    /// The kernel does not read this process's memory for it.
+    /// The kernel refuses to read this process's memory.
     #[error(
-        "process_vm_readv: {0}: allow this program that call, if only of itself (seccomp, SystemCallFilter=)"
+        "process_vm_readv: {0}; allow this call, at least on the program itself (seccomp, SystemCallFilter=)"
     )]
     Memory(Errno),
-    /// DPDK does not report ports that come and go.
-    #[error("DPDK does not report ports that come and go: {0}")]
+    /// DPDK does not report added and removed ports.
+    #[error("DPDK does not report added and removed ports: {0}")]
     Watch(Errno),
 }
 
 impl Host<'static> {
-    /// The program, once it has started a port; `None` before that.
+    /// Returns the program once it has started a port, before that `None`.
     ///
     /// # Errors
     /// See [`HostError`].
@@ -225,9 +225,9 @@ impl Host<'static> {
 }
 
 impl Eal {
-    /// This process as a program that is looked at, as [`Host::find`] finds others: for tests.
+    /// Observes this process itself, as [`Host::find`] does in a plugin; for tests.
     ///
-    /// It ends before EAL does:
+    /// The host cannot outlive EAL:
     ///
     /// ```compile_fail,E0505
     /// # fn run(eal: dpdk_bindings::Eal) {
@@ -245,9 +245,9 @@ impl Eal {
 }
 
 impl Host<'_> {
-    /// To be called only while EAL is the caller's for `'eal`, or the program's.
+    /// Call this only while EAL belongs to the caller for `'eal`, or to the program.
     fn found() -> Result<Option<Self>, HostError> {
-        // This can be read before EAL is there, too.
+        // This can be read even before EAL is initialised.
         let Some(id) = (0..PORTS)
             .find(|&id| is_started(id))
             .or_else(|| vhost::is_used().then_some(0))
@@ -255,26 +255,27 @@ impl Host<'_> {
             return Ok(None);
         };
         let (mut rx, mut tx) = (0, 0);
-        // SAFETY: less than RTE_MAX_ETHPORTS; two counts are written. A port that is not started has queues of ethdev's
-        // own, which can be read, too.
+        // SAFETY: less than RTE_MAX_ETHPORTS; two counts are written. A port that is not started has dummy queues of
+        // ethdev, which are also readable.
         let read = unsafe { dpdk_sys::vernier_host_queues(id, &raw mut rx, &raw mut tx) };
         match Errno::check(read) {
             Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => return Err(HostError::Memory(errno)),
-            // It was stopped meanwhile.
+            // The port was stopped in the meantime.
             Err(_) => return Ok(None),
             Ok(_) => {}
         }
-        // SAFETY: a port is started, or a vhost-user device was served, so EAL is initialised; the function lives as long as the process.
+        // SAFETY: EAL is initialised, because a port is started or a vhost-user device was served; the function lives
+        // as long as the process.
         Errno::check(unsafe { dpdk_sys::vernier_host_watch(changed) }).map_err(HostError::Watch)?;
         Ok(Some(Self { _eal: PhantomData }))
     }
 
-    /// Whether this is a secondary process (`rte_eal_process_type`), whose ports are another's.
+    /// Whether this is a secondary process (`rte_eal_process_type`), whose ports belong to another process.
     pub fn is_secondary(&self) -> bool {
         dpdk_sys::vernier_host_is_secondary() != 0
     }
 
-    /// Ticks of the time stamp counter in a second.
+    /// Frequency of the time stamp counter in Hz.
     pub fn tsc_hz(&self) -> u64 {
         dpdk_sys::vernier_tsc_hz()
     }
@@ -288,18 +289,18 @@ impl Host<'_> {
         cpus.map(|cpu| usize::from(*cpu)).collect()
     }
 
-    /// The ports that have been started, whether they are now or not.
+    /// Ports that have been started, even if they are stopped now.
     pub fn ports(&self) -> Vec<HostPort> {
         let ports = (0..PORTS).filter_map(|id| self.port(id));
         ports.chain(vhost::ports()).collect()
     }
 
-    /// A port, if it is there and has been started. Its queues are those of its last start that was seen.
+    /// Returns a port if it exists and has been started. Its queues are those of its last observed start.
     pub fn port(&self, id: u16) -> Option<HostPort> {
         let mut slots = there(id)?;
         let slot = &mut slots[usize::from(id)];
         if is_started(id) {
-            // Where it cannot be looked at, it has been stopped since: then it is what it was.
+            // If it cannot be read, it has been stopped since; return its last state.
             slot.seen = Seen::look(id, slot.seen).or(slot.seen);
         }
         let seen = slot.seen?;
@@ -312,8 +313,8 @@ impl Host<'_> {
         })
     }
 
-    /// What is behind a port; `None` if it has gone, and until a queue of it that is tapped has been polled:
-    /// the thread that does so asks.
+    /// Returns the device behind a port; `None` if the port is gone. It is also `None` until the program has polled a
+    /// tapped queue of the port, because the polling thread reads the device.
     pub fn device(&self, port: &HostPort) -> Option<HostDevice> {
         if port.is_vhost() {
             return vhost::is_there(port).then(HostDevice::vhost);
@@ -330,9 +331,8 @@ impl Host<'_> {
         })
     }
 
-    /// Whether a port's link is up, as the kernel has it where one of its interfaces is behind the device, or
-    /// else as the driver reported last; up where neither says anything. `None` if the port has gone, or is
-    /// stopped.
+    /// Whether a port's link is up, according to the kernel interface behind the device or, if there is none, to the
+    /// driver's last report. Without either it is considered up. `None` if the port is gone or stopped.
     pub fn is_up(&self, port: &HostPort) -> Option<bool> {
         if port.is_vhost() {
             return vhost::is_there(port).then_some(true);
@@ -348,19 +348,20 @@ impl Host<'_> {
         Some(interface.map_or(reported != Signs::LINK_DOWN, runs))
     }
 
-    /// Shows packets of a vhost-user device to the taps of its queues from now on, as long as it is the same: its number, and so
-    /// its taps, may have been another's. Other ports' packets are shown as soon as they are tapped.
+    /// Starts to show packets of a vhost-user device to the taps of its queues. Its number, and so its taps, may have
+    /// belonged to another device before; does nothing if the number has changed owner since. Packets of other ports
+    /// are shown as soon as the ports are tapped.
     pub fn show(&self, port: &HostPort) {
         if port.is_vhost() {
             vhost::show(port);
         }
     }
 
-    /// Shows `tap` all that receive queue `queue` gives from now on, for as long as the process lives
+    /// Shows all packets of receive queue `queue` to `tap`, for as long as the process lives
     /// (`rte_eth_add_rx_callback`).
     ///
     /// # Errors
-    /// DPDK's: no such queue, no memory; [`Errno::ENODEV`] if the port has gone.
+    /// DPDK's error if the queue does not exist or memory is exhausted; [`Errno::ENODEV`] if the port is gone.
     pub fn tap_received<T: Tap>(
         &self,
         port: &HostPort,
@@ -372,14 +373,14 @@ impl Host<'_> {
         }
         let _there = still(port).ok_or(Errno::ENODEV)?;
         let param = ptr::from_ref(tap).cast_mut().cast();
-        // SAFETY: the port is there; the tap is never dropped, and received::<T> takes it for what it
-        // is. It is only ever shared.
+        // SAFETY: the port exists; the tap is never dropped, received::<T> gives it its type, and it is only ever
+        // shared.
         let rc = unsafe { dpdk_sys::vernier_host_tap_rx(port.id, queue, received::<T>, param) };
         Errno::check(rc).map(drop)
     }
 
-    /// Shows `tap` all that transmit queue `queue` is offered from now on, for as long as the process
-    /// lives (`rte_eth_add_tx_callback`).
+    /// Shows all packets offered to transmit queue `queue` to `tap`, for as long as the process lives
+    /// (`rte_eth_add_tx_callback`).
     ///
     /// # Errors
     /// As for [`tap_received`](Self::tap_received).
@@ -400,8 +401,8 @@ impl Host<'_> {
     }
 }
 
-/// Whether the program serves vhost-user devices itself, and nothing shows their packets: the object that does
-/// (`libvernier_vhost.so`) is not preloaded. EAL is initialised if so.
+/// Whether the program serves vhost-user devices itself, but their packets are not visible because
+/// `libvernier_vhost.so` is not preloaded. If so, EAL is initialised.
 pub fn misses_vhost() -> bool {
     vhost::is_missed()
 }
@@ -410,14 +411,14 @@ fn slots() -> MutexGuard<'static, Slots> {
     SLOTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lock under which DPDK's tables of port `id` stay, if there is one.
+/// Locks port `id`, if it exists: while the lock is held, DPDK's tables of the port stay valid.
 fn there(id: u16) -> Option<MutexGuard<'static, Slots>> {
     let slots = slots();
     let is_gone = slots.get(usize::from(id))?.is_gone;
     (!is_gone && dpdk_sys::vernier_host_is_valid(id) != 0).then_some(slots)
 }
 
-/// The lock under which `port` stays, if it is still the same.
+/// Locks `port`, if the number still belongs to it.
 fn still(port: &HostPort) -> Option<MutexGuard<'static, Slots>> {
     there(port.id).filter(|slots| slots[usize::from(port.id)].lives == port.life)
 }
@@ -427,7 +428,7 @@ fn is_started(id: u16) -> bool {
 }
 
 impl Seen {
-    /// A port that is started; `None` if it is stopped meanwhile. To be called under the lock.
+    /// Reads a started port; `None` if it is stopped meanwhile. Call this with the lock held.
     fn look(id: u16, before: Option<Self>) -> Option<Self> {
         let mut seen = before.unwrap_or(Self {
             name: [0; NAME_BYTES],
@@ -443,16 +444,16 @@ impl Seen {
             }
             Errno::check(dpdk_sys::vernier_host_queues(id, rx, tx)).ok()?;
         }
-        // What was read may be what stands for the queues of a stopped port: none.
+        // The values read may be those of a stopped port, which has no queues.
         is_started(id).then_some(seen)
     }
 }
 
-/// DPDK reports what becomes of a port, on a thread of the program's. That waits at most for the calls that
-/// one look at a port takes; a driver's report of a link does not wait at all.
+/// Called by DPDK on changes of a port, on a thread of the program. It waits at most for one reading of a port; reports
+/// of links never wait.
 extern "C" fn changed(id: u16, change: c_int) {
     let index = usize::from(id);
-    // In a child of fork the lock may stay closed for ever.
+    // In a forked child the lock may stay locked for ever.
     let (true, Some(signs)) = (is_at_work(), SIGNS.get(index)) else {
         return;
     };
@@ -472,26 +473,26 @@ extern "C" fn changed(id: u16, change: c_int) {
     }
 }
 
-/// Asks what is behind a port; the calling thread is polling a queue of it.
+/// Reads the device behind a port; the calling thread must be polling one of its queues.
 #[cold]
 fn ask(id: u16, signs: &Signs) {
     let mut slots = match SLOTS.try_lock() {
         Ok(slots) => slots,
         Err(TryLockError::Poisoned(error)) => error.into_inner(),
-        // The program does not wait: at the next poll.
+        // The program must not wait; try again at the next poll.
         Err(TryLockError::WouldBlock) => return,
     };
     signs.is_device_wanted.store(false, Ordering::Relaxed);
     let mut device = MaybeUninit::uninit();
-    // SAFETY: a callback of this port runs in the calling thread, within rte_eth_rx_burst or
-    // rte_eth_tx_burst: the program must not stop or close the port before they return (rte_ethdev.h), so
-    // its driver is there; on success all is written.
+    // SAFETY: a callback of this port runs in the calling thread, within rte_eth_rx_burst or rte_eth_tx_burst: the
+    // program must not stop or close the port before they return (rte_ethdev.h), so its driver exists; on success all
+    // fields are written.
     let device = unsafe {
         let rc = dpdk_sys::vernier_host_device(id, device.as_mut_ptr());
         Errno::check(rc).is_ok().then(|| device.assume_init())
     };
     if let Some(slot) = slots.get_mut(usize::from(id)) {
-        // Where it does not say, it is not asked again.
+        // A driver that fails to answer is not asked again.
         slot.device = device.or(Some(dpdk_sys::HostDevice {
             driver: [0; NAME_BYTES],
             interface: 0,
@@ -507,7 +508,7 @@ extern "C" fn received<T: Tap>(
     _room: u16,
     tap: *mut c_void,
 ) -> u16 {
-    // SAFETY: DPDK passes what it got in tap_received.
+    // SAFETY: DPDK passes the pointer given to it in tap_received.
     unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }
@@ -519,14 +520,14 @@ extern "C" fn offered<T: Tap>(
     count: u16,
     tap: *mut c_void,
 ) -> u16 {
-    // SAFETY: DPDK passes what it got in tap_sent.
+    // SAFETY: DPDK passes the pointer given to it in tap_sent.
     unsafe { pass::<T>(port, mbufs, count, tap) };
     count
 }
 
 /// # Safety
-/// `tap` is a `T` that lives for ever; `mbufs` are `count` packets that the calling thread owns; it is within
-/// a burst of `port`.
+/// `tap` is a `T` that lives for ever, `mbufs` are `count` packets owned by the calling thread, and the thread is
+/// within a burst of `port`.
 #[inline]
 unsafe fn pass<T: Tap>(port: u16, mbufs: *mut *mut rte_mbuf, count: u16, tap: *mut c_void) {
     if let Some(signs) = SIGNS.get(usize::from(port))
@@ -534,12 +535,12 @@ unsafe fn pass<T: Tap>(port: u16, mbufs: *mut *mut rte_mbuf, count: u16, tap: *m
     {
         guarded(|| ask(port, signs));
     }
-    // DPDK calls for empty bursts, too.
+    // DPDK also calls back for empty bursts.
     if count == 0 {
         return;
     }
-    // SAFETY: the caller's word. PassingMbuf is a transparent pointer to a packet, and none of them is NULL
-    // (rte_ethdev.h); what is borrowed here is not dropped.
+    // SAFETY: guaranteed by the caller. PassingMbuf is a transparent pointer to a packet, none of the pointers is NULL
+    // (rte_ethdev.h), and the borrowed packets are not dropped.
     let (tap, burst) = unsafe {
         let burst = slice::from_raw_parts_mut(mbufs.cast::<PassingMbuf<'_>>(), usize::from(count));
         (&*tap.cast::<T>(), burst)

@@ -1,15 +1,15 @@
-//! Large tables in huge pages, wherever they are allocated.
+//! An allocator that puts large tables on huge pages.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// A huge page (x86-64 and arm64 with pages of 4 KiB).
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// The system's allocator, but that allocations of 1 MiB and more, rounded up to whole huge pages, are
-/// mappings for which huge pages are asked for (`MADV_HUGEPAGE`): random reads of a sketch, or of a table
-/// of a million flows, otherwise miss the TLB each time. They are asked for before the memory can be
-/// touched, since programs that lock theirs (`mlockall`) have it touched at once.
-/// Where `/sys/kernel/mm/transparent_hugepage/enabled` says `never` nothing changes.
+/// The system's allocator, except for allocations of 1 MiB or more. These are rounded up to whole huge pages and mapped
+/// with `MADV_HUGEPAGE`, because otherwise each random read of a sketch, or of a table of a million flows, misses the
+/// TLB. Huge pages are requested before the memory is accessible, because the kernel populates mappings of programs
+/// that lock their memory (`mlockall`) at once. If `/sys/kernel/mm/transparent_hugepage/enabled` is `never`, this has
+/// no effect.
 ///
 /// ```
 /// #[global_allocator]
@@ -18,10 +18,10 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HugePages;
 
-/// Least size that is worth a huge page.
+/// Smallest allocation that is put on huge pages.
 const LARGE_BYTES: usize = HUGE_PAGE_BYTES / 2;
 
-/// The layout of an allocation that is large enough: whole huge pages.
+/// Returns the layout in whole huge pages if the allocation is large enough.
 fn large(layout: Layout) -> Option<Layout> {
     if layout.size() < LARGE_BYTES {
         return None;
@@ -30,8 +30,8 @@ fn large(layout: Layout) -> Option<Layout> {
     Some(pages.pad_to_align())
 }
 
-// SAFETY: where a request goes is a function of its layout, so that memory is freed by the
-// allocator that gave it, with the same size; a larger alignment serves a smaller.
+// SAFETY: the layout alone determines the allocator, so memory is freed by the allocator that returned it, with the
+// same size; a larger alignment also satisfies a smaller one.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(large) = large(layout) else {
@@ -47,9 +47,8 @@ unsafe impl GlobalAlloc for HugePages {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // It is mapped as zeros; written once more, it is there, and on the NUMA node of the thread that asked
-        // for it, before it is used.
-        // SAFETY: the caller's promise; what was allocated has this size.
+        // The mapping has zeros already. Writing them populates it before it is used, on the NUMA node of this thread.
+        // SAFETY: the caller's promise; the allocation has this size.
         unsafe {
             let start = self.alloc(layout);
             if !start.is_null() {
@@ -70,13 +69,13 @@ unsafe impl GlobalAlloc for HugePages {
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller promises a size that makes a layout.
+        // SAFETY: the caller promises a size that is valid for a layout.
         let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         if large(layout).is_none() && large(new).is_none() {
             // SAFETY: the caller's promise.
             return unsafe { System.realloc(start, layout, size) };
         }
-        // SAFETY: the new block is another, and both are as long as what is copied.
+        // SAFETY: the blocks do not overlap, and both have at least the copied size.
         unsafe {
             let moved = self.alloc(new);
             if !moved.is_null() {
@@ -92,12 +91,12 @@ unsafe impl GlobalAlloc for HugePages {
 mod tests {
     use super::*;
 
-    /// Small and large, each way, with contents that must move along.
+    /// Grows and shrinks small and large blocks, whose contents must be preserved.
     #[test]
     fn contents_survive_every_move() {
         let sizes = [64, 5 << 20, 9 << 20, 1 << 20, 100, (1 << 20) - 1, 4 << 20];
         let mut layout = Layout::from_size_align(sizes[0], 64).unwrap();
-        // SAFETY: one block, freed once with the layout that it has last; reads and writes stay in it.
+        // SAFETY: one block, freed once with its last layout; reads and writes stay within it.
         unsafe {
             let mut block = HugePages.alloc_zeroed(layout);
             for (&size, n) in sizes.iter().zip(1..) {

@@ -1,4 +1,4 @@
-//! A worker's thread as one of DPDK's lcores.
+//! Registers a worker's thread as one of DPDK's lcores.
 
 use std::ffi::c_uint;
 use std::marker::PhantomData;
@@ -18,12 +18,12 @@ pub enum LcoreError {
     Cpu {
         /// The CPU asked for.
         cpu: usize,
-        /// The CPUs there are to choose from.
+        /// The CPUs that the thread may use.
         allowed: Vec<usize>,
     },
-    /// The calling thread is an lcore already: EAL's main thread, or registered before.
+    /// The calling thread is already an lcore: EAL's main thread, or registered before.
     #[error(
-        "this thread is an lcore already; register each thread once, and not EAL's main thread"
+        "this thread is already an lcore; register each thread once, and never EAL's main thread"
     )]
     AlreadyRegistered,
     /// DPDK or the kernel refused.
@@ -36,11 +36,11 @@ pub enum LcoreError {
     },
 }
 
-/// The calling thread as an lcore, which is what gives it a mempool cache of its own. It ends with
-/// this value; the thread stays pinned.
+/// The calling thread as an lcore, which has its own mempool cache. Dropping this value unregisters the thread, which
+/// stays pinned.
 #[derive(Debug)]
 pub struct LcoreRegistration<'eal> {
-    // Of this thread (a raw pointer is not Send), and no longer than EAL.
+    // Bound to this thread (a raw pointer is not Send) and to the lifetime of EAL.
     _thread_of_eal: PhantomData<(*const (), &'eal Eal)>,
 }
 
@@ -48,7 +48,7 @@ impl Eal {
     /// Pins the calling thread to `cpu` and registers it as an lcore (`rte_thread_register`).
     ///
     /// # Errors
-    /// See [`LcoreError`]; the thread is then where it was.
+    /// See [`LcoreError`]; the thread's CPUs are then unchanged.
     pub fn register_thread(&self, cpu: usize) -> Result<LcoreRegistration<'_>, LcoreError> {
         let allowed = allowed_cpus();
         let Some(number) = c_uint::try_from(cpu)
@@ -70,7 +70,7 @@ impl Eal {
 
 impl Drop for LcoreRegistration<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by register_thread in this very thread, and EAL still lives.
+        // SAFETY: registered by register_thread in this thread, and EAL still lives.
         unsafe { dpdk_sys::vernier_thread_unregister() }
     }
 }

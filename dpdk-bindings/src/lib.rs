@@ -1,4 +1,4 @@
-//! Safe, small bindings to what Vernier uses of [DPDK](https://www.dpdk.org) 22.11 and later.
+//! Safe, small bindings to the parts of [DPDK](https://www.dpdk.org) 22.11 and later that Vernier uses.
 //!
 //! ```text
 //!   switch              #![forbid(unsafe_code)]
@@ -11,19 +11,16 @@
 //!   librte_*.so         EAL, mempool, mbuf, ethdev; drivers come from EAL's plugin folder
 //! ```
 //!
-//! - Shutdown order is lifetimes: [`Eal`] outlives [`Mempool`]s, a pool outlives its [`Mbuf`]s and
-//!   the started [`Port`]s that hold some.
-//! - A port goes with the last of its handles: [`Port`]s, [`RxQueue`]s and [`TxQueue`]s, which are
-//!   counted when they are made and dropped, not when they are used. So queues go to workers and
-//!   come back, and ports come and go, while others run.
+//! - Lifetimes enforce the order of shutdown: [`Eal`] outlives [`Mempool`]s, and a pool outlives its [`Mbuf`]s and the started [`Port`]s that hold some.
+//! - A port is closed when the last of its handles is dropped: [`Port`]s, [`RxQueue`]s and [`TxQueue`]s, which are counted when they are created and dropped, not when they are used. So queues can move to workers and back, and ports can be added and removed, while others run.
 //! - A packet has one owner. [`TxQueue::transmit`] passes mbufs to the driver, dropping one frees it,
 //!   and nothing shares a buffer: [`Mbuf::copy`] copies.
 //! - The fast path ([`RxQueue::receive`], [`TxQueue::transmit`], [`StampField`], [`tsc::now`],
 //!   [`Mbuf::head`]) allocates nothing, takes no lock, and calls into C once per burst at most.
-//! - Errors carry DPDK's own words ([`Errno`], [`DpdkLog`]) and a hint.
+//! - Errors carry DPDK's own messages ([`Errno`], [`DpdkLog`]) and a hint.
 //!
-//! What it is not: a binding of all of DPDK (no offloads, no flow rules, no multi-process), nor a
-//! framework; there is no poll loop in here.
+//! It does not bind all of DPDK (there are no offloads, flow rules or multi-process support), and it is not a
+//! framework: it has no poll loop.
 //!
 //! ```no_run
 //! use dpdk_bindings::{ArrayVec, Eal, EalOptions, Mbuf, PortConfig};

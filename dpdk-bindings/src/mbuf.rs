@@ -7,28 +7,27 @@ use std::slice;
 use arrayvec::ArrayVec;
 use dpdk_sys::rte_mbuf;
 
-/// Longest frame whose segments are sure to add up to its length. `net_pcap` (22.11) counts what it
-/// copies in 16 bits, so that a frame of 70,000 bytes has 4,464, and DPDK's own copy or a driver
-/// that trusts the length would run off the end of the chain.
+/// Longest frame whose segments certainly add up to its length. `net_pcap` (22.11) counts the bytes that it copies in
+/// 16 bits, so a frame of 70,000 bytes has only 4,464 in its segments. DPDK's copy function, or a driver that trusts
+/// the length, would run past the end of the chain.
 pub(crate) const FRAME_BYTES_MAX: u32 = 65_535;
 
 /// Two Ethernet addresses.
 const ADDRESSES_BYTES: usize = 12;
 const VLAN_TAG_BYTES: u16 = 4;
 
-/// The buffer is another mbuf's, or not an mbuf's at all (`RTE_MBUF_F_INDIRECT`,
-/// `RTE_MBUF_F_EXTERNAL`): its headroom need not be ours.
+/// The buffer belongs to another mbuf or to none (`RTE_MBUF_F_INDIRECT`, `RTE_MBUF_F_EXTERNAL`), so its headroom may
+/// not be used.
 const NOT_DIRECT: u64 = 1 << 62 | 1 << 61;
 
-/// A frame has no room in front for a tag, or is too short to have one.
+/// A frame has no room in front of it for a tag, or is too short for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no room for a VLAN tag in front of the frame")]
 pub struct NoRoom;
 
-/// A packet, owned: dropping it frees it. One mbuf, or a chain of them when the frame outgrows a
-/// data room.
+/// An owned packet; dropping it frees it. It is one mbuf, or a chain of mbufs if the frame exceeds a data room.
 ///
-/// It is a pointer, so that an array of them is what DPDK calls a burst.
+/// It is a transparent pointer, so an array of packets is a burst in DPDK's sense.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Mbuf<'pool> {
@@ -37,11 +36,11 @@ pub struct Mbuf<'pool> {
     _pool: PhantomData<&'pool ()>,
 }
 
-// SAFETY: an mbuf has one owner and belongs to no thread; pools take it back from any.
+// SAFETY: an mbuf has one owner and belongs to no thread; any thread may return it to its pool.
 unsafe impl Send for Mbuf<'_> {}
 
 impl Mbuf<'_> {
-    /// Takes over a packet; `None` for NULL.
+    /// Takes ownership of a packet; `None` for NULL.
     ///
     /// # Safety
     /// `raw` is NULL or a packet without another owner, from a pool that outlives `'pool`.
@@ -84,7 +83,7 @@ impl Mbuf<'_> {
         }
     }
 
-    /// The bytes of the first segment, to be changed.
+    /// The bytes of the first segment, mutably.
     #[inline]
     pub fn head_mut(&mut self) -> &mut [u8] {
         let view = self.view();
@@ -97,36 +96,36 @@ impl Mbuf<'_> {
         }
     }
 
-    /// Length of the frame in bytes, over all segments, without frame check sequence; as the driver
-    /// reports it, even where (over 65,535 bytes) it did not store as much.
+    /// Length of the frame in bytes over all segments, without frame check sequence, as the driver reports it. The
+    /// driver may have stored less of a frame over 65,535 bytes.
     #[inline]
     pub fn len_bytes(&self) -> u32 {
         self.view().pkt_len
     }
 
-    /// Segments in the chain, 1 or more.
+    /// Number of segments in the chain, 1 or more.
     #[inline]
     pub fn segments(&self) -> u16 {
         self.view().nb_segs
     }
 
-    /// The port that it came in by; 65,535 (`RTE_MBUF_PORT_INVALID`) if by none.
+    /// The ingress port; 65,535 (`RTE_MBUF_PORT_INVALID`) if there is none.
     #[inline]
     pub fn port(&self) -> u16 {
         self.view().port
     }
 
-    /// Notes the port that it came in by.
+    /// Sets the ingress port.
     #[inline]
     pub fn set_port(&mut self, port: u16) {
         self.view_mut().port = port;
     }
 
-    /// Puts a VLAN tag behind the addresses (IEEE 802.1Q clause 9): tag protocol `tpid`, tag control
-    /// information `tci`. Twelve bytes move into the headroom; nothing is copied or allocated.
+    /// Inserts a VLAN tag behind the addresses (IEEE 802.1Q clause 9), with tag protocol `tpid` and tag control
+    /// information `tci`. Only the twelve bytes of the addresses move, into the headroom.
     ///
     /// # Errors
-    /// [`NoRoom`] without headroom, and of a frame shorter than its addresses; it is as it was.
+    /// [`NoRoom`] if there is no headroom or the frame is shorter than its addresses; it is then unchanged.
     #[inline]
     pub fn push_vlan(&mut self, tpid: u16, tci: u16) -> Result<(), NoRoom> {
         let view = self.view_mut();
@@ -148,9 +147,8 @@ impl Mbuf<'_> {
         Ok(())
     }
 
-    /// Takes the outer VLAN tag off (tag protocol 0x8100 or 0x88A8) and returns its tag control
-    /// information; `None`, and nothing done, where there is none. A frame may so become shorter than
-    /// Ethernet's 60 bytes: NICs pad.
+    /// Removes the outer VLAN tag (tag protocol 0x8100 or 0x88A8) and returns its tag control information; `None` if
+    /// there is no tag. The frame may become shorter than Ethernet's 60 bytes; NICs pad it.
     #[inline]
     pub fn pop_vlan(&mut self) -> Option<u16> {
         let head = self.head_mut();
@@ -168,7 +166,7 @@ impl Mbuf<'_> {
         Some(u16::from_be_bytes([tci_high, tci_low]))
     }
 
-    /// Hints that the frame's first 64 bytes are wanted soon. Reads the mbuf to know where they are.
+    /// Prefetches the frame's first 64 bytes. Reads the mbuf for their address.
     #[inline]
     pub fn prefetch_data(&self) {
         prefetch(self.head().as_ptr());
@@ -186,7 +184,7 @@ impl Drop for Mbuf<'_> {
 /// Frees a burst with one call, which is cheaper than dropping its packets one by one.
 #[inline]
 pub fn free_bulk<const N: usize>(burst: &mut ArrayVec<Mbuf<'_>, N>) {
-    const { assert!(N <= u32::MAX as usize, "DPDK counts them in 32 bits") };
+    const { assert!(N <= u32::MAX as usize, "DPDK counts packets in 32 bits") };
     #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
     let count = burst.len() as u32;
     // SAFETY: Mbuf is a transparent pointer, so the burst is an array of count packets, all owned;

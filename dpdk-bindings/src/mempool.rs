@@ -10,11 +10,10 @@ use crate::eal::Eal;
 use crate::error::{DpdkLog, Errno, logged};
 use crate::mbuf::{FRAME_BYTES_MAX, Mbuf};
 
-/// Bytes DPDK leaves free before the data of each mbuf (`RTE_PKTMBUF_HEADROOM`), for headers that
-/// are put in front.
+/// Bytes that DPDK leaves free before the data of each mbuf (`RTE_PKTMBUF_HEADROOM`) for additional headers.
 const HEADROOM_BYTES: u16 = 128;
 
-/// Handlers that any thread may call at any time, lcore or not; DPDK's default is the first.
+/// Handlers that any thread, lcore or not, may call at any time; the first is DPDK's default.
 const HANDLERS: &[&str] = &[
     "ring_mp_mc",
     "ring_mt_rts",
@@ -23,10 +22,10 @@ const HANDLERS: &[&str] = &[
     "lf_stack",
 ];
 
-/// Why there is no pool.
+/// Why a pool was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum MempoolError {
-    /// A pool of that name exists.
+    /// A pool with this name exists already.
     #[error("mempool name {name:?} is taken; give each pool its own")]
     Taken {
         /// The name.
@@ -47,7 +46,7 @@ pub enum MempoolError {
         /// Their sum.
         needed_mib: u64,
     },
-    /// A handler that is for one thread, or that nothing is known of.
+    /// A handler that supports only one thread, or that is unknown.
     #[error(
         "mempool {name:?} would be kept by handler {handler:?}, which several threads may not share; leave \
          --mbuf-pool-ops-name out of the EAL arguments (eal_args), or name one of {HANDLERS:?}"
@@ -58,7 +57,7 @@ pub enum MempoolError {
         /// The handler.
         handler: String,
     },
-    /// Sizes or a name that DPDK does not take.
+    /// Sizes or a name that DPDK does not accept.
     #[error(
         "cannot create mempool {name:?} of {mbufs} mbufs with caches of {cache} and \
          {data_room_bytes} bytes each: {errno}{log}; the name may have 1 to 20 characters and no \
@@ -80,13 +79,12 @@ pub enum MempoolError {
     },
 }
 
-/// A pool of mbufs (`rte_pktmbuf_pool_create`). Any thread may allocate and free; threads that are
-/// lcores do so through a cache of their own.
+/// A pool of mbufs (`rte_pktmbuf_pool_create`). Any thread may allocate and free; lcores have a cache of their own.
 ///
-/// Dropping it gives its memory back, unless an mbuf is missing (a forgotten port may still own
-/// it): then the memory stays until EAL ends.
+/// Dropping it frees its memory, unless an mbuf is missing (a forgotten port may still own it); then the memory is kept
+/// until EAL ends.
 ///
-/// It cannot go before its packets:
+/// It cannot be dropped before its packets:
 ///
 /// ```compile_fail,E0505
 /// # fn run(eal: &dpdk_bindings::Eal) -> Result<(), dpdk_bindings::MempoolError> {
@@ -103,16 +101,15 @@ pub struct Mempool<'eal> {
     _eal: PhantomData<&'eal Eal>,
 }
 
-// SAFETY: a pool belongs to no thread; its handler is one of HANDLERS, for any number of threads, and
-// caches are per lcore (rte_mempool.h).
+// SAFETY: a pool belongs to no thread; its handler is one of HANDLERS, which support any number of threads, and caches
+// are per lcore (rte_mempool.h).
 unsafe impl Send for Mempool<'_> {}
-// SAFETY: as above: all that can be done by shared reference is alloc, free and count.
+// SAFETY: as above; a shared reference only allows alloc, free and count.
 unsafe impl Sync for Mempool<'_> {}
 
 impl Eal {
-    /// Creates a pool of `mbufs` buffers (2^n - 1 uses memory best), each with room for
-    /// `data_room_bytes` of packet data (64 to 65,407) and 128 bytes of headroom before it. Each
-    /// lcore keeps up to `cache` of them (0 to 512) in reserve.
+    /// Creates a pool of `mbufs` buffers (2^n - 1 uses memory best), each with room for `data_room_bytes` of packet
+    /// data (64 to 65,407) and 128 bytes of headroom before it. Each lcore caches up to `cache` of them (0 to 512).
     ///
     /// # Errors
     /// See [`MempoolError`].
@@ -126,8 +123,8 @@ impl Eal {
         self.mempool_near(None, name, mbufs, cache, data_room_bytes)
     }
 
-    /// The same in memory of NUMA socket `numa_socket`, as far as EAL has enough of it there:
-    /// elsewhere otherwise.
+    /// Like [`mempool`](Self::mempool), in memory of NUMA socket `numa_socket`, or elsewhere if EAL does not have
+    /// enough memory there.
     ///
     /// # Errors
     /// See [`MempoolError`].
@@ -191,7 +188,7 @@ impl Eal {
 }
 
 impl Mempool<'_> {
-    /// Mbufs that are free, caches included. Exact while no thread allocates or frees.
+    /// Number of free mbufs, including caches. Exact while no thread allocates or frees.
     pub fn available(&self) -> u32 {
         // SAFETY: the pool lives.
         unsafe { dpdk_sys::vernier_mempool_available(self.raw.as_ptr()) }
@@ -203,9 +200,9 @@ impl Mempool<'_> {
         unsafe { dpdk_sys::vernier_mempool_capacity(self.raw.as_ptr()) }
     }
 
-    /// A frame of `len_bytes` (or of `head`'s length, if that is more) that begins with `head` and
-    /// goes on with zeros; a chain of segments when it outgrows one data room. It carries no stamp.
-    /// `None` when there are not mbufs enough.
+    /// Allocates a frame of `len_bytes` (or of `head`'s length, if that is greater) that begins with `head` and
+    /// continues with zeros; a chain of segments if it exceeds one data room. It carries no stamp. `None` if there are
+    /// not enough mbufs.
     #[inline]
     pub fn alloc_frame(&self, head: &[u8], len_bytes: u32) -> Option<Mbuf<'_>> {
         let head_len = u32::try_from(head.len()).ok()?;
@@ -222,7 +219,7 @@ impl Mempool<'_> {
 
     /// Refuses handlers (`--mbuf-pool-ops-name`) that are not [`Sync`].
     fn of_any_thread(self, name: &str) -> Result<Self, MempoolError> {
-        // SAFETY: the pool lives, and the name of its handler is NUL-terminated and stays.
+        // SAFETY: the pool lives, and the name of its handler is NUL-terminated and static.
         let handler = unsafe { CStr::from_ptr(dpdk_sys::vernier_mempool_handler(self.as_ptr())) };
         let handler = handler.to_string_lossy();
         if HANDLERS.contains(&&*handler) {
@@ -240,8 +237,8 @@ impl Mempool<'_> {
 }
 
 impl Mbuf<'_> {
-    /// A copy with memory of its own, ingress port and stamp included (`rte_pktmbuf_copy`); `None`
-    /// when the pool is empty, and of a frame with no bytes or with over 65,535.
+    /// Copies the packet into memory of its own, with ingress port and stamp (`rte_pktmbuf_copy`); `None` if the pool
+    /// is empty, or the frame has no bytes or more than 65,535.
     #[inline]
     pub fn copy<'p>(&self, pool: &'p Mempool<'_>) -> Option<Mbuf<'p>> {
         if self.len_bytes() > FRAME_BYTES_MAX {
@@ -254,8 +251,8 @@ impl Mbuf<'_> {
 
 impl Drop for Mempool<'_> {
     fn drop(&mut self) {
-        // SAFETY: all mbufs and ports that borrow the pool are gone; what could still hold an mbuf
-        // (a port that was forgotten) makes the shim keep the memory.
+        // SAFETY: all mbufs and ports that borrow the pool are gone; if a forgotten port still holds an mbuf, the shim
+        // keeps the memory.
         unsafe { dpdk_sys::vernier_mempool_free(self.raw.as_ptr()) }
     }
 }

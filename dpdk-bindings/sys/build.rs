@@ -44,7 +44,7 @@ fn build() -> Result<(), String> {
             .flag("-fno-omit-frame-pointer");
     }
     for flag in cflags()? {
-        // DPDK's headers are not ours to warn about.
+        // No warnings about DPDK's headers.
         shim.flag(
             flag.strip_prefix("-I")
                 .map_or(flag.clone(), |path| format!("-isystem{path}")),
@@ -52,13 +52,13 @@ fn build() -> Result<(), String> {
     }
     shim.try_compile("vernier_shim").map_err(|error| {
         format!(
-            "the shim does not compile against this DPDK (the compiler's words are above): {error}"
+            "the shim does not compile with this DPDK (see the compiler's messages above): {error}"
         )
     })
 }
 
-/// All of `pkg-config --cflags libdpdk`. The pkg-config crate keeps include paths and defines only,
-/// but `-include rte_config.h` and `-march` decide layouts and inline functions too.
+/// All of `pkg-config --cflags libdpdk`. The pkg-config crate keeps only include paths and defines, but `-include
+/// rte_config.h` and `-march` also affect layouts and inline functions.
 fn cflags() -> Result<Vec<String>, String> {
     println!("cargo::rerun-if-env-changed=PKG_CONFIG");
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".to_owned());

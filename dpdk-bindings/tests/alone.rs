@@ -1,5 +1,5 @@
-//! Drivers take what is not a queue's from one thread at a time, however many ask. What DPDK would pass on
-//! to the driver is this test's own here, and notices who meets.
+//! A driver's functions other than those of queues are called by one thread at a time. This test replaces the functions
+//! of DPDK that call the driver, and counts concurrent calls.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 mod common;
@@ -18,7 +18,7 @@ static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static MET: AtomicUsize = AtomicUsize::new(0);
 
-/// An operation of the driver's, which takes its time.
+/// An operation of the driver, which takes some time.
 fn operate() -> c_int {
     let others = INSIDE.fetch_add(1, Ordering::SeqCst);
     MET.fetch_add((others > 0).into(), Ordering::SeqCst);
@@ -74,5 +74,5 @@ fn a_driver_is_asked_by_one_thread_at_a_time() {
     });
     let (calls, met) = (CALLS.load(Ordering::SeqCst), MET.load(Ordering::SeqCst));
     assert!(calls >= 4 * 10 * 4, "{calls} calls came through");
-    assert_eq!(met, 0, "of {calls} calls so many met another");
+    assert_eq!(met, 0, "concurrent calls, of {calls} in total");
 }

@@ -1,4 +1,4 @@
-//! What goes wrong says what, where, and what to do.
+//! Every error says what is wrong, where, and what to do.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ fn errors_say_what_where_and_what_to_do() {
     port_errors(&eal, &pool);
     pool_errors(&eal);
 
-    // Nothing of all that is left.
+    // The failed attempts leave nothing behind.
     assert_eq!(eal.port_names(), ["net_null0"]);
     assert_eq!(pool.available(), pool.capacity());
 }

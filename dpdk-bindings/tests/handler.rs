@@ -1,4 +1,4 @@
-//! A pool that several threads share is not kept by a handler that is for one.
+//! A pool that several threads share refuses a handler for a single thread.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 mod common;
@@ -14,7 +14,7 @@ fn a_handler_for_one_thread_is_refused_by_name() {
     };
     let eal = Eal::init("test", &options).unwrap();
     for _ in 0..2 {
-        // Twice, by one name: nothing is left of the first.
+        // Twice with the same name: the first attempt leaves nothing behind.
         let error = eal.mempool("test", 255, 0, 2048).unwrap_err();
         let MempoolError::Handler { handler, .. } = &error else {
             panic!("{error}");

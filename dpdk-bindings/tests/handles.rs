@@ -1,4 +1,4 @@
-//! Queues that go to threads and come back, ports that come and go meanwhile, and links.
+//! Queues that move to threads and back, ports that are added and removed meanwhile, and links.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ fn ports_come_and_go_while_others_run() {
         .unwrap();
     assert_eq!(port.rx_queues(), 2);
 
-    // Its queues are independent; each keeps the port going, wherever it is.
+    // Its queues are independent; each keeps the port open, on whichever thread it is.
     let (mut rx, mut tx) = (port.rx_queue(1).unwrap(), port.tx_queue(1).unwrap());
     assert!(port.rx_queue(1).is_none() && port.rx_queue(2).is_none());
     drop(port);
@@ -49,7 +49,7 @@ fn ports_come_and_go_while_others_run() {
             }
             (rx, tx)
         });
-        // Meanwhile ports come and go.
+        // Meanwhile ports are added and removed.
         for round in 0..50 {
             let seen = turns.load(Ordering::Relaxed);
             let other = eal.attach(&format!("net_null{}", round % 3)).unwrap();
@@ -64,7 +64,7 @@ fn ports_come_and_go_while_others_run() {
     assert!(turns.load(Ordering::Relaxed) >= 50);
     assert_eq!(eal.port_names(), ["net_ring0"]);
 
-    // Packets queued when the last handle goes come back, and the device's name is free again.
+    // When the last handle is dropped, queued packets return to their pool, and the device's name is free again.
     let mut tx = tx;
     let mut burst: Burst = (0..32).map(|n| frame(&near, n)).collect();
     assert_eq!(tx.transmit(&mut burst), 32);

@@ -10,7 +10,7 @@ use dpdk_bindings::{
     Errno, Host, HostError, Mempool, PassingMbuf, Port, PortConfig, StampField, Tap,
 };
 
-/// Counts packets, and stamps them where asked to.
+/// Counts packets, and stamps them if requested.
 struct Counting {
     packets: AtomicUsize,
     stamp: Option<StampField>,
@@ -40,7 +40,7 @@ impl Tap for Counting {
     }
 }
 
-/// Sends seven packets by a ring; how many of those that come back are stamped.
+/// Sends seven packets through a ring; returns how many of those received are stamped.
 fn stamped<'p>(port: &Port<'p>, pool: &'p Mempool<'p>, stamp: &StampField) -> usize {
     let mut burst: Burst<'p> = (0..7).map(|n| frame(pool, n)).collect();
     assert_eq!(port.tx_queue(0).unwrap().transmit(&mut burst), 7);
@@ -84,7 +84,7 @@ fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
     host.tap_sent(seen, 0, offered).unwrap();
     assert_eq!(host.tap_sent(seen, 1, offered).unwrap_err().code(), 22);
 
-    // The driver is asked by the thread that polls the port, and not before.
+    // The driver is called only by the thread that polls the port.
     assert_eq!(host.device(seen), None);
     assert_eq!(stamped(&port, &pool, &stamp), 7);
     assert_eq!((offered.packets(), given.packets()), (7, 7));
@@ -95,7 +95,7 @@ fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
     );
     assert_eq!(host.is_up(seen), Some(true));
 
-    // The port goes: nothing of it can be asked any more.
+    // After the port is removed, nothing of it can be read.
     drop(port);
     assert!(host.ports().is_empty());
     assert_eq!((host.device(seen), host.is_up(seen)), (None, None));
@@ -104,7 +104,7 @@ fn a_program_is_seen_from_its_first_started_port_on_and_taps_outlive_ports() {
         Errno::ENODEV
     );
 
-    // Another port in its place is another one, and is tapped already.
+    // A port with the same number is a different port, but is already tapped.
     let port = eal
         .attach("net_ring1")
         .unwrap()

@@ -1,4 +1,4 @@
-//! Hundreds of devices, one after another, in one process; and one that is pulled.
+//! Hundreds of devices, one after another, in one process; and one that is unplugged.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn devices_come_and_go() {
     assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
     assert_eq!(pool.available(), pool.capacity());
 
-    // All the ports there can be, at once; one more is refused, and then there is room again.
+    // The maximum number of ports at once; one more is refused, and after a removal there is room again.
     let attach = |n: usize| eal.attach(&format!("net_null{n}"));
     let all: Vec<_> = (0..32).map(|n| attach(n).unwrap()).collect();
     let error = attach(32).unwrap_err().to_string();
@@ -42,7 +42,7 @@ fn devices_come_and_go() {
     assert_eq!(eal.port_names(), [port.name()]);
     drop(port);
 
-    // The kernel wants one back (`make nic` has it do so): only that one says so, and not its successor.
+    // The kernel requests one device (`make nic` does this): only this device reports it, not its successor.
     let start = |n: usize| {
         let attached = attach(n).unwrap();
         attached.start(&PortConfig::default(), &pool).unwrap()
@@ -57,7 +57,7 @@ fn devices_come_and_go() {
     assert!(!successor.is_pulled());
 }
 
-/// What `vfio-pci` has EAL do before a device is unplugged.
+/// The action of EAL when `vfio-pci` is about to unplug a device.
 fn pull(device: &CStr) {
     unsafe extern "C" {
         fn rte_dev_event_callback_process(device: *const c_char, event: c_int);

@@ -1,4 +1,4 @@
-//! `net_af_packet` over a veth of the kernel's: links, several queues. Needs root.
+//! `net_af_packet` over a veth: links, several queues. Needs root.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,11 +22,11 @@ fn wait_for_link(port: &Port<'_>, up: bool) {
     }
 }
 
-/// A port that starts while loopback is busy has nothing of that.
+/// A port that starts while loopback is busy receives none of its packets.
 fn nothing_of_loopback_is_received(eal: &Eal, pool: &Mempool<'_>, veth: &Veth) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(socket.local_addr().unwrap()).unwrap();
-    // It ends with this process, also where the test fails.
+    // It ends with this process, even if the test fails.
     std::thread::spawn(move || {
         loop {
             let _ = socket.send(&[0; 64]);
@@ -65,7 +65,7 @@ fn links_of_interfaces_are_seen_and_queues_share_them() {
         (2, 2)
     );
 
-    // A loss at either end is seen at both, and so is the return.
+    // Both ends see when the link at either end goes down and comes up.
     for interface in [&veth.ours, &veth.theirs] {
         for up in [true, false, true] {
             let state = if up { "up" } else { "down" };
@@ -74,19 +74,19 @@ fn links_of_interfaces_are_seen_and_queues_share_them() {
             wait_for_link(&far, up);
         }
     }
-    // What this end takes down is down at the other.
+    // If this end takes the link down, it is down at the other end.
     for up in [false, true] {
         near.set_link(up).unwrap();
         wait_for_link(&near, up);
         wait_for_link(&far, up);
     }
 
-    // What is sent by any queue comes out of some queue of the other end. The first burst after a loss
-    // meets the error of the loss: the kernel sends it along with the next.
+    // Packets sent by any queue arrive at some queue of the other end. The first burst after a link loss fails with the
+    // error of the loss; the kernel sends it along with the next.
     let mut txs = [near.tx_queue(0).unwrap(), near.tx_queue(1).unwrap()];
     let mut rxs = [far.rx_queue(0).unwrap(), far.rx_queue(1).unwrap()];
     for (n, tx) in [(0, 0), (1, 1), (0, 0), (1, 1)] {
-        // A group address and a type of its own: nobody answers.
+        // A group address and an unused EtherType, so nothing answers.
         let numbers = 0x0300_0000 + 16 * n..0x0300_0010 + 16 * n;
         let mut burst: Burst = numbers.map(|number| frame(&pool, number)).collect();
         for mbuf in &mut burst {

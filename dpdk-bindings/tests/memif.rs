@@ -1,4 +1,4 @@
-//! `net_memif`: its other end, a process of its own, goes away while packets pass; a server comes back by its name.
+//! `net_memif`: the other end, a separate process, goes away while packets pass; a server comes back under its name.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::{Burst, eal, pool, start};
 use dpdk_bindings::PortConfig;
 
-/// Names the socket to the process that is the other end.
+/// Environment variable with the socket, for the process at the other end.
 const SOCKET: &str = "VERNIER_TEST_MEMIF";
 /// How often the other end goes away.
 const ROUNDS: usize = 100;
@@ -68,7 +68,7 @@ fn come_and_go(socket: &Path) {
         let (began, mut received) = (Instant::now(), 0);
         while received < 256 {
             assert!(began.elapsed() < Duration::from_secs(20), "round {round}");
-            // A client asks for the connection again when it is asked for its link.
+            // A client reconnects when its link is read.
             if !port.is_up() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -77,8 +77,8 @@ fn come_and_go(socket: &Path) {
     }
 }
 
-/// A driver that leaves its listening socket open cannot listen there again, and takes a client that
-/// connects for one of a port that is gone.
+/// If the driver left its listening socket open, it could not listen there again, and would attribute a new client to a
+/// removed port.
 #[test]
 fn a_server_that_was_closed_listens_again_by_the_same_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn a_server_that_was_closed_listens_again_by_the_same_name() {
             )
         };
         for round in 0..3 {
-            // The second port keeps the socket while the first goes.
+            // The second port keeps the socket when the first is closed.
             let server = start(&eal, &device("server", "server", 0), &pool);
             let other = start(&eal, &device("other", "server", 1), &pool);
             drop(server);

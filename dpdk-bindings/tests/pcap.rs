@@ -64,7 +64,7 @@ fn frames_pass_whole_even_when_longer_than_a_segment() {
     assert!(read_capture(&output) == [[2; 60]]);
 }
 
-/// `net_pcap` stores less of a frame over 64 KiB than it says: such a frame is neither copied nor sent.
+/// `net_pcap` stores fewer bytes of a frame over 64 KiB than it reports: such a frame is neither copied nor sent.
 fn frames_over_64_kib<'p>(port: Port<'p>, pool: &'p Mempool<'p>) {
     let mut burst: ArrayVec<Mbuf, 32> = receive_all(&mut port.rx_queue(0).unwrap())
         .into_iter()
@@ -78,7 +78,7 @@ fn frames_over_64_kib<'p>(port: Port<'p>, pool: &'p Mempool<'p>) {
     assert_eq!(pool.available(), pool.capacity());
 }
 
-/// Copies, the frames themselves, and one that is padded over several segments: all are whole.
+/// Copies, the frames themselves, and a frame padded over several segments are all complete.
 fn copies<'p>(
     received: Vec<Mbuf<'p>>,
     head: &[u8],

@@ -1,4 +1,4 @@
-//! Packets through `net_ring`, which gives back what it is sent: bursts, queues, ownership.
+//! Packets through `net_ring`, which returns every packet sent to it: bursts, queues, ownership.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,7 @@ mod common;
 use common::{Burst, eal, frame, number, pool, receive_all, start};
 use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, free_bulk};
 
-/// What a ring of 1,024 slots holds.
+/// Capacity of a ring of 1,024 slots.
 const RING_PACKETS: u32 = 1023;
 
 #[test]
@@ -25,7 +25,7 @@ fn ring_gives_back_what_it_accepted_and_nothing_is_lost() {
     );
     assert_eq!(eal.port_names(), ["net_ring0"]);
 
-    // A queue has one owner, until it is let go.
+    // A queue has one owner until it is dropped.
     let mut rx = port.rx_queue(0).unwrap();
     assert!(port.rx_queue(0).is_none() && port.rx_queue(1).is_none());
     drop(rx);
@@ -40,7 +40,7 @@ fn ring_gives_back_what_it_accepted_and_nothing_is_lost() {
     chains(&mut rx, &mut tx, &pool);
     copies_and_exhaustion(&pool);
 
-    // Packets in the ring when the port ends come back too.
+    // Packets in the ring when the port is closed also return to their pool.
     let mut burst: Burst = (0..32).map(|n| frame(&pool, n)).collect();
     assert_eq!(tx.transmit(&mut burst), 32);
     drop((rx, tx));
@@ -50,7 +50,7 @@ fn ring_gives_back_what_it_accepted_and_nothing_is_lost() {
 }
 
 fn copies_and_exhaustion(pool: &Mempool<'_>) {
-    // Its port goes with a packet; a copy has memory of its own.
+    // A copy has its own memory and the packet's ingress port.
     let mut original = frame(pool, 1);
     original.set_port(7);
     let copy = original.copy(pool).unwrap();
@@ -59,7 +59,7 @@ fn copies_and_exhaustion(pool: &Mempool<'_>) {
     assert_eq!((number(&original), number(&copy), copy.port()), (2, 1, 7));
     drop((original, copy));
 
-    // An empty pool says so, and recovers.
+    // An empty pool reports it, and recovers.
     let hoard: Vec<Mbuf> = std::iter::from_fn(|| pool.alloc_frame(&[], 60)).collect();
     assert_eq!((hoard.len(), pool.available()), (2047, 0));
     assert!(hoard[0].copy(pool).is_none());
@@ -96,7 +96,7 @@ fn fill<'p>(tx: &mut TxQueue<'p>, pool: &'p Mempool<'p>) -> Burst<'p> {
     burst
 }
 
-/// Receiving appends behind what is there, up to the capacity.
+/// Receiving appends to the burst, up to its capacity.
 fn empty<'p>(rx: &mut RxQueue<'p>, pool: &'p Mempool<'p>) {
     let mut burst = Burst::new();
     burst.push(frame(pool, 5_000));
@@ -124,8 +124,8 @@ fn empty<'p>(rx: &mut RxQueue<'p>, pool: &'p Mempool<'p>) {
     assert_eq!(pool.available(), 2047);
 }
 
-/// A chain does not fit the MTU, and a driver need not be able to send one: it is dropped and counted, and
-/// what is before and behind it is sent.
+/// A chain that exceeds the MTU, which a driver may be unable to send, is dropped and counted; the packets before and
+/// after it are sent.
 fn chains<'p>(rx: &mut RxQueue<'p>, tx: &mut TxQueue<'p>, pool: &'p Mempool<'p>) {
     assert!(!tx.port().transmits_chains());
     let chain = pool.alloc_frame(&[], 9000).unwrap();

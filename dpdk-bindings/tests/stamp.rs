@@ -48,7 +48,7 @@ fn one_packet(stamp: &StampField, pool: &Mempool<'_>) {
         (60, 1, 60)
     );
 
-    // A copy carries it; clearing one leaves the other.
+    // A copy has the same stamp; clearing one does not change the other.
     let mut copy = mbuf.copy(pool).unwrap();
     assert_eq!(stamp.get(&copy), Some([1, u64::MAX, 3]));
     stamp.clear(&mut copy);
@@ -58,7 +58,7 @@ fn one_packet(stamp: &StampField, pool: &Mempool<'_>) {
     );
     drop((copy, mbuf));
 
-    // Taken once. Without the flag the words stay, for others that can vouch for them.
+    // A stamp is taken once. Without the flag its words are kept, because they may be recognised in another way.
     let take = |mbuf: &mut Mbuf<'_>, vouches: fn(&Mbuf<'_>, u64) -> bool| {
         let one = std::slice::from_mut(mbuf);
         let shared = stamp.first_of(one, vouches)?;
@@ -77,7 +77,7 @@ fn one_packet(stamp: &StampField, pool: &Mempool<'_>) {
     assert_eq!(take(&mut mbuf, |_, last| last == 9), None);
 }
 
-/// As many at once as share a stamp.
+/// All packets with the same stamp are taken at once.
 fn a_burst(stamp: &StampField, pool: &Mempool<'_>) {
     let mut burst: Vec<Mbuf> = (0..5).map(|_| frame(pool, 0)).collect();
     let bytes: u64 = burst.iter().map(|mbuf| u64::from(mbuf.len_bytes())).sum();
@@ -92,7 +92,7 @@ fn a_burst(stamp: &StampField, pool: &Mempool<'_>) {
     };
     assert_eq!(take(&mut burst[..0], |_, _| true), None);
     assert_eq!(stamp.set_last_of(&mut burst, 7), bytes);
-    // Where the flag alone is proof, each packet's is asked for.
+    // If only the flag is proof, each packet's flag is checked.
     stamp.clear(&mut burst[2]);
     assert_eq!(take(&mut burst, |_, _| false), Some((7, 2)));
     assert_eq!(take(&mut burst, |_, _| false), None);
@@ -121,8 +121,8 @@ fn a_burst(stamp: &StampField, pool: &Mempool<'_>) {
     }
 }
 
-/// `net_pcap` registers a field of its own; received mbufs are unstamped, and what is set stays through
-/// transmit and receive of a ring.
+/// `net_pcap` registers a field of its own; received mbufs are unstamped, and a stamp survives transmit and receive
+/// through a ring.
 fn through_ports(eal: &Eal, stamp: &StampField, pool: &Mempool<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("in.pcap");

@@ -1,4 +1,4 @@
-//! VLAN tags over every driver for interfaces of the kernel's: a frame arrives as it was sent, whatever its tags. Needs root.
+//! VLAN tags over every driver for kernel interfaces: a frame arrives as it was sent, whatever its tags. Needs root.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{Burst, Veth, eal, ip, start};
 use dpdk_bindings::{Mempool, Port};
 
-/// What is behind the addresses of each frame: an outer tag, an inner one, the type.
+/// Bytes after the addresses of each frame: an outer tag, an inner tag, the `EtherType`.
 const STACKS: [&[u16]; 13] = [
     &[],
     &[0x8100, 0x600a],
@@ -30,7 +30,7 @@ const STACKS: [&[u16]; 13] = [
     &[0x9100, 0x600a, 0x8100, 0x0014],
 ];
 
-/// A group address, and a type of its own: nobody answers.
+/// A group address and an unused `EtherType`, so nothing answers.
 fn frame(stack: &[u16], number: u8) -> Vec<u8> {
     let mut bytes = vec![3, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     bytes.extend(stack.iter().flat_map(|field| field.to_be_bytes()));
@@ -39,7 +39,7 @@ fn frame(stack: &[u16], number: u8) -> Vec<u8> {
     bytes
 }
 
-/// Frames that `from` sends come out of `to` as they are.
+/// Checks that frames sent by `from` arrive unchanged at `to`.
 fn pass<'p>(pool: &'p Mempool<'p>, from: &Port<'p>, to: &Port<'p>) {
     let way = format!("{} to {}", from.info().driver, to.info().driver);
     let frames: Vec<_> = (STACKS.iter().zip(1..))
@@ -94,7 +94,7 @@ fn frames_keep_their_tags_over_every_driver_for_interfaces() {
         pass(&pool, &near, &far);
         pass(&pool, &far, &near);
     }
-    // The other end of a tap is the kernel's.
+    // The kernel has the other end of a tap.
     let tap = format!("vg{}t", std::process::id());
     let near = start(&eal, &format!("net_tap_t,iface={tap}"), &pool);
     assert!(ip(&format!("link set {tap} up")));

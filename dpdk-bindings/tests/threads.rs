@@ -61,7 +61,7 @@ fn main_thread_floats_and_workers_are_pinned() {
                 "{error}"
             );
             for _ in 0..300 {
-                // More often than there are lcores: each registration gives its own back.
+                // More registrations than there are lcores: each returns its lcore.
                 drop(eal.register_thread(cpu).unwrap());
             }
             let registration = eal.register_thread(cpu).unwrap();

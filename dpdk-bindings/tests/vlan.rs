@@ -1,4 +1,4 @@
-//! Tags put in and taken out in place.
+//! Tags are inserted and removed in place.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn tags_go_in_and_out_and_the_rest_stays() {
     let mut mbuf = pool.alloc_frame(&bytes, 100).unwrap();
     assert_eq!(mbuf.pop_vlan(), None, "no tag");
 
-    // As far as the headroom of 128 bytes goes.
+    // As many as fit into the headroom of 128 bytes.
     for n in 0..32 {
         mbuf.push_vlan(if n % 2 == 0 { 0x8100 } else { 0x88a8 }, 0xf000 | n)
             .unwrap();
@@ -27,7 +27,7 @@ fn tags_go_in_and_out_and_the_rest_stays() {
     }
     assert_eq!((mbuf.pop_vlan(), mbuf.head()), (None, &bytes[..]));
 
-    // Frames too short to have a tag, or addresses; other ethertypes.
+    // Frames too short for a tag, or for addresses; other EtherTypes.
     let mut tagged = vec![0; 18];
     tagged[12..14].copy_from_slice(&[0x81, 0]);
     for len in 0..18 {
@@ -39,7 +39,7 @@ fn tags_go_in_and_out_and_the_rest_stays() {
     tagged[12] = 0x08;
     assert_eq!(pool.alloc_frame(&tagged, 0).unwrap().pop_vlan(), None);
 
-    // In a chain the tag goes into the first segment, and the length is the whole's.
+    // In a chain the tag is inserted into the first segment, and the length is that of all segments.
     let mut chain = pool.alloc_frame(&bytes, 5000).unwrap();
     chain.push_vlan(0x8100, 7).unwrap();
     assert_eq!((chain.len_bytes(), chain.segments()), (5004, 3));

@@ -1,14 +1,15 @@
-//! Vhost-user devices that a program serves itself (`rte_vhost_dequeue_burst`), as Open vSwitch does: ports to us, none to
-//! ethdev. The preloaded object (`libvernier_vhost.so`, `dpdk-bindings/vhost`) calls what is here, on the program's threads:
+//! Vhost-user devices that a program serves itself (`rte_vhost_dequeue_burst`), as Open vSwitch does: ports for us, but
+//! not for ethdev. The preloaded object (`libvernier_vhost.so`, `dpdk-bindings/vhost`) calls the functions of this
+//! module, on the program's threads:
 //!
 //! | when | what |
 //! |---|---|
-//! | within `new_device` | the device comes; whatever was shown of its number before is shown no more |
-//! | after a burst | the tap of the queue sees the packets, once the control core has [shown](show) them |
-//! | after `destroy_device` | the device has gone |
+//! | within `new_device` | the device is added; packets of its number are no longer shown to the taps |
+//! | after a burst | the tap of the queue sees the packets, once the control core has [enabled](show) the device |
+//! | after `destroy_device` | the device is removed |
 //!
-//! `librte_vhost` gives the number of a device that has gone to the next one. So a number has taps for the life of the process,
-//! like a number of ethdev's, and no packet passes to them before each has its new port.
+//! `librte_vhost` reuses the number of a removed device for the next one. So a number keeps its taps for the life of
+//! the process, like a port number of ethdev, and they see no packets until each has been assigned its new port.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
@@ -27,16 +28,17 @@ use crate::tsc;
 
 use super::{HostPort, PORTS};
 
-/// Numbers of devices that are measured end here; `librte_vhost`'s end at 1,024.
+/// End of the device numbers that are measured; those of `librte_vhost` end at 1,024.
 const DEVICES: usize = 256;
 
-/// Queues of a device in each direction, at most (`VHOST_MAX_QUEUE_PAIRS`).
+/// Largest number of queues of a device in each direction (`VHOST_MAX_QUEUE_PAIRS`).
 const QUEUES: usize = 128;
 
-/// The thread by which `librte_vhost` hears from its sockets: it is there once the program has one. Up to DPDK 23.07, and since.
+/// Names of the thread with which `librte_vhost` serves its sockets, up to DPDK 23.07 and since. It exists once the
+/// program has a socket.
 const EVENTS: [&str; 2] = ["vhost-events", "dpdk-vhost-evt"];
 
-/// Which way a queue's packets go, as the program has it.
+/// Direction of a queue's packets, from the program's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the guest.
@@ -45,22 +47,22 @@ pub(super) enum Direction {
     Sent,
 }
 
-/// What is known of a device.
+/// State of a device.
 #[derive(Debug)]
 struct Device {
-    /// How often a device has got this number, or lost it.
+    /// Incremented whenever a device gets or loses this number.
     lives: u32,
     is_there: bool,
     socket: String,
 }
 
-/// What the program's threads read of a device, by its number.
+/// State of a device that the program's threads read, by its number.
 struct Signs {
-    /// Whether its taps have their port.
+    /// Whether its taps have been assigned their port.
     is_shown: AtomicBool,
     /// Queues in each direction.
     queues: AtomicU16,
-    /// A pointer to the queue's tap; NULL where there is none.
+    /// A pointer to the queue's tap, NULL if there is none.
     taps: [[AtomicPtr<&'static dyn Tap>; QUEUES]; 2],
 }
 
@@ -68,7 +70,7 @@ static KNOWN: Mutex<[Device; DEVICES]> = Mutex::new([const { Device::NONE }; DEV
 static SIGNS: [Signs; DEVICES] = [const { Signs::new() }; DEVICES];
 static IS_USED: AtomicBool = AtomicBool::new(false);
 static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
-/// Devices with greater numbers were logged.
+/// Whether devices with greater numbers have been logged.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 static HOOKS: Hooks = Hooks {
@@ -100,7 +102,7 @@ impl Signs {
         }
     }
 
-    /// The tap of a ring, if its packets are shown.
+    /// Returns the tap of a ring if its packets are shown.
     #[inline]
     fn tap(&self, direction: Direction, ring: u16) -> Option<&'static dyn Tap> {
         if !self.is_shown.load(Ordering::Acquire) {
@@ -108,17 +110,18 @@ impl Signs {
         }
         let queue = ring / 2;
         let tap = self.taps[direction as usize].get(usize::from(queue))?;
-        // SAFETY: NULL, or what tap() leaked.
+        // SAFETY: NULL, or leaked by tap().
         let tap = unsafe { tap.load(Ordering::Acquire).as_ref() };
         if tap.is_none() {
-            // The guest has enabled more queues since it came.
+            // The guest has enabled more queues since the device was added.
             self.queues.fetch_max(queue + 1, Ordering::Relaxed);
         }
         tap.copied()
     }
 }
 
-/// Lets the preloaded object, if there is one, call what is here: [`plugin!`](crate::plugin!) does so as the plugin is loaded.
+/// Registers this module with the preloaded object, if there is one. [`plugin!`](crate::plugin!) calls this when the
+/// plugin is loaded.
 pub fn attach() {
     // SAFETY: the name is NUL-terminated.
     let attach = unsafe { dpdk_sys::vernier_host_symbol(ATTACH.as_ptr()) };
@@ -134,12 +137,12 @@ pub(super) fn is_used() -> bool {
     IS_USED.load(Ordering::Relaxed)
 }
 
-/// Whether the program serves devices, and nothing shows their packets.
+/// Whether the program serves devices whose packets are not visible.
 pub(super) fn is_missed() -> bool {
     if IS_ATTACHED.load(Ordering::Relaxed) {
         return false;
     }
-    // SAFETY: the name is NUL-terminated. Where only a driver uses librte_vhost, the program has no such function.
+    // SAFETY: the name is NUL-terminated. If only a driver uses librte_vhost, the program has no such function.
     let dequeue = unsafe { dpdk_sys::vernier_host_symbol(c"rte_vhost_dequeue_burst".as_ptr()) };
     !dequeue.is_null()
         && fs::read_dir("/proc/self/task").is_ok_and(|mut threads| {
@@ -150,7 +153,7 @@ pub(super) fn is_missed() -> bool {
         })
 }
 
-/// The devices that are there.
+/// The existing devices.
 pub(super) fn ports() -> impl Iterator<Item = HostPort> {
     let known = known();
     let there = known.iter().zip(&SIGNS).zip(PORTS..);
@@ -170,13 +173,13 @@ pub(super) fn ports() -> impl Iterator<Item = HostPort> {
     ports.into_iter()
 }
 
-/// Whether a device is still the same.
+/// Whether a number still belongs to the same device.
 pub(super) fn is_there(port: &HostPort) -> bool {
     number(port).is_some_and(|number| known()[number].is(port))
 }
 
-/// Shows `tap` all that passes a queue of a device with this number, for as long as the process lives, whenever the device is
-/// [shown](show).
+/// Shows all packets of a queue of the device with this number to `tap`, for as long as the process lives, while the
+/// device is [enabled](show).
 pub(super) fn tap<T: Tap>(
     port: &HostPort,
     direction: Direction,
@@ -191,12 +194,12 @@ pub(super) fn tap<T: Tap>(
     Ok(())
 }
 
-/// Shows packets of a device to the taps of its number, if it is still the same.
+/// Starts to show packets of a device to the taps of its number, if the number still belongs to it.
 pub(super) fn show(port: &HostPort) {
     if let Some(number) = number(port) {
         let known = known();
         if known[number].is(port) {
-            // Under the lock: no other device comes meanwhile.
+            // With the lock held, no other device is added meanwhile.
             SIGNS[number].is_shown.store(true, Ordering::Release);
         }
     }
@@ -216,11 +219,11 @@ fn index(device: c_int) -> Option<usize> {
     index.filter(|&index| index < DEVICES)
 }
 
-/// Another device has a number, or none has.
+/// Notes that a number now belongs to another device, or to none.
 fn changed(device: c_int, socket: Option<String>, queues: u16) {
     let Some(index) = index(device) else {
         if socket.is_some() && !IS_FULL.swap(true, Ordering::Relaxed) {
-            let why = format!("vhost-user devices are measured up to number {DEVICES}, others not");
+            let why = format!("vhost-user devices with numbers from {DEVICES} on are not measured");
             plugin::log(Level::Warning, &why);
         }
         return;

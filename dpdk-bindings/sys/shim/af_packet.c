@@ -1,10 +1,10 @@
-/* Gives frames of net_af_packet the outer VLAN tag back that they came with, and its sockets a group of their own.
+/* Restores the original outer VLAN tag of frames from net_af_packet, and gives its sockets a fanout group of their own.
  *
- * The kernel takes the outer tag off before a packet socket sees the frame (skb_vlan_untag, for the TPIDs 0x8100
- * and 0x88a8; others it leaves alone) and notes it beside the frame, in the ring's header: TCI and TPID. The
- * driver puts the tag back (rte_vlan_insert in eth_af_packet_rx), but always with the TPID 0x8100: an S-tag becomes
- * a C-tag, and its frame reaches the ports of a VLAN that it is not in. The headers of waiting frames are read here
- * before the driver gives them back to the kernel. A frame that may have another tag than it came with is refused. */
+ * The kernel removes the outer tag before a packet socket sees the frame (skb_vlan_untag, for the TPIDs 0x8100 and
+ * 0x88a8; it leaves others alone), and stores its TCI and TPID in the ring's header. The driver puts the tag back
+ * (rte_vlan_insert in eth_af_packet_rx), but always with the TPID 0x8100: an S-tag becomes a C-tag, and the frame
+ * reaches the ports of another VLAN. So the headers of queued frames are read here, before the driver returns them to
+ * the kernel. A frame whose original tag is unknown is refused. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -22,8 +22,7 @@
 
 #include "af_packet.h"
 
-/* How struct pkt_rx_queue begins (drivers/net/af_packet/rte_eth_af_packet.c of 22.11): slots of the ring,
- * and the one that is read next. */
+/* The beginning of struct pkt_rx_queue (drivers/net/af_packet/rte_eth_af_packet.c of 22.11): slots of the ring, and the slot that is read next. */
 struct ring {
 	int socket;
 	struct iovec *slots;
@@ -32,19 +31,19 @@ struct ring {
 	unsigned int next;
 };
 
-/* More than the switch asks for at a time. */
+/* More than the switch receives at a time. */
 #define BURST_MAX 64
 
-/* In place of a TPID: the frame had no tag outside of its bytes; it had a tag, but which one is not known. */
+/* Values instead of a TPID: the frame had no tag outside its bytes, or it had an unknown tag. */
 #define NO_TAG UINT32_MAX
 #define UNKNOWN_TAG (UINT32_MAX - 1)
 
 static eth_rx_burst_t driver_rx;
 
-/* Frames by port whose tag could not be put back. */
+/* Frames, by port, whose tag could not be restored. */
 static uint64_t refused[RTE_MAX_ETHPORTS];
 
-/* The TPID of the tag that was taken off a frame. Kernels before 3.14 do not say it. */
+/* The TPID of the tag that was removed from a frame. Kernels before 3.14 do not report it. */
 static uint32_t tpid_of(const struct tpacket2_hdr *header)
 {
 	if (!(header->tp_status & TP_STATUS_VLAN_VALID))
@@ -52,12 +51,12 @@ static uint32_t tpid_of(const struct tpacket2_hdr *header)
 	return header->tp_status & TP_STATUS_VLAN_TPID_VALID ? header->tp_vlan_tpid : UNKNOWN_TAG;
 }
 
-/* Gives a frame its TPID; 0 if it has not the tag that it came with. */
+/* Sets a frame's TPID; returns 0 if the frame does not have its original tag. */
 static int restore(struct rte_mbuf *mbuf, uint32_t tpid)
 {
 	if (tpid == NO_TAG)
 		return 1;
-	/* The driver says so of a tag that it found no room for in front of the frame. */
+	/* The driver sets this if there was no room for the tag in front of the frame. */
 	if (tpid == UNKNOWN_TAG || (mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED))
 		return 0;
 	rte_pktmbuf_mtod(mbuf, struct rte_ether_hdr *)->ether_type =
@@ -92,8 +91,7 @@ static uint16_t rx(void *queue, struct rte_mbuf **mbufs, uint16_t count)
 	return kept;
 }
 
-/* The sockets of a device share its packets as a group (PACKET_FANOUT). What the driver asked for, and what the
- * kernel gave: number, mode and flags of the group. */
+/* The sockets of a device share its packets as a group (PACKET_FANOUT). The number, mode and flags of the group that the driver requested, and those that the kernel assigned. */
 static struct {
 	uint32_t asked, given;
 } group;
@@ -103,10 +101,7 @@ void vernier_af_packet_probing(void)
 	group.given = 0;
 }
 
-/* Puts a socket into its device's group. The driver numbers groups by process id xor index of the interface, which two
- * switches of one network namespace soon have in common, and the kernel refuses the second: so the first socket lets the
- * kernel choose a free number, and the others follow it. The driver also has the kernel put fragments of IPv4 together
- * (PACKET_FANOUT_FLAG_DEFRAG), into frames longer than any that came: a switch must forward the fragments. */
+/* Puts a socket into its device's group. The driver numbers groups by process id xor index of the interface. In two switches of one network namespace these numbers can be equal, and the kernel refuses the second. So the first socket lets the kernel choose a free number, and the others use it. The driver also makes the kernel reassemble IPv4 fragments (PACKET_FANOUT_FLAG_DEFRAG), but a switch must forward fragments as they are. */
 static int join_group(int fd, uint32_t asked)
 {
 	uint32_t wanted = (asked & ~(PACKET_FANOUT_FLAG_DEFRAG << 16 | UINT16_MAX)) |
@@ -121,7 +116,7 @@ static int join_group(int fd, uint32_t asked)
 	return getsockopt(fd, SOL_PACKET, PACKET_FANOUT, &group.given, &size);
 }
 
-/* In place of libc's in the whole program, the driver included. */
+/* Replaces libc's function in the whole program, including the driver. */
 int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
 {
 	uint32_t asked;
@@ -133,7 +128,7 @@ int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
 	return (int)syscall(SYS_setsockopt, fd, level, option, value, size);
 }
 
-/* Copies memory that may not be mapped: the kernel returns an error then, where a load would end the program. */
+/* Copies memory that may not be mapped: the kernel then returns an error, while a load would crash the program. */
 static int peek(void *to, const void *from, size_t bytes)
 {
 	struct iovec local = {.iov_base = to, .iov_len = bytes};
@@ -142,8 +137,7 @@ static int peek(void *to, const void *from, size_t bytes)
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-/* Whether a queue is what this is written for: a packet socket of version 2, and a ring whose slots follow each
- * other in its memory. */
+/* Whether a queue has the expected form: a packet socket of version 2, and a ring whose slots are contiguous in memory. */
 static int is_known(const void *queue)
 {
 	struct iovec first, second;
@@ -176,7 +170,7 @@ int vernier_af_packet_started(uint16_t port, uint16_t queues)
 
 uint64_t vernier_af_packet_refused(uint16_t port)
 {
-	/* The port may be another driver's by now. */
+	/* The port may belong to another driver by now. */
 	return rte_eth_fp_ops[port].rx_pkt_burst != rx ?
 		       0 :
 		       __atomic_load_n(&refused[port], __ATOMIC_RELAXED);

@@ -1,7 +1,6 @@
-/* Order between the caller and EAL's interrupt thread, which calls drivers back and never ends: it handles one
- * interrupt at a time, and a descriptor of our own that is ready is one. An alarm (rte_alarm.h) runs there,
+/* Runs functions on EAL's interrupt thread, which calls drivers back and never ends. It handles one interrupt at a time, and a descriptor of our own that is ready counts as one. An alarm (rte_alarm.h) runs there,
  * too, but rte_eal_cleanup waits for the end of alarms. */
-/* For the handles of interrupt sources, which 22.11 and later have under these names. */
+/* For the handles of interrupt sources, which have these names since 22.11. */
 #define ALLOW_EXPERIMENTAL_API
 #include <semaphore.h>
 #include <stdint.h>
@@ -39,7 +38,7 @@ static void call_park(void *arg)
 		pause();
 }
 
-/* Runs a callback on the interrupt thread, and waits for it; 0 if there is no memory or no descriptor for that. */
+/* Runs a callback on the interrupt thread and waits for it; returns 0 if there is no memory or no descriptor. */
 static int call_back(rte_intr_callback_fn function, struct call *call)
 {
 	int is_called = 0, fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -69,9 +68,7 @@ void vernier_interrupt_run(void (*run)(void *arg), void *arg)
 		run(arg);
 }
 
-/* rte_eal_cleanup unmaps the memory that holds drivers' interrupt sources, but lets the thread run that
- * looks through them (eal_interrupts.c): a source left behind, or an interrupt at that moment, would end
- * the program by SIGSEGV. */
+/* rte_eal_cleanup unmaps the memory that holds drivers' interrupt sources, but does not stop the thread that uses them (eal_interrupts.c): a remaining source, or an interrupt at that moment, would crash the program with SIGSEGV. */
 void vernier_interrupt_park(void)
 {
 	struct call call = {0};

@@ -3,5 +3,5 @@
 /* Runs a function on EAL's interrupt thread, between two interrupts, and returns when it has ended. */
 void vernier_interrupt_run(void (*run)(void *arg), void *arg);
 
-/* Ends the handling of interrupts for good. To be called before EAL's cleanup. */
+/* Stops the handling of interrupts permanently. Call this before EAL's cleanup. */
 void vernier_interrupt_park(void);

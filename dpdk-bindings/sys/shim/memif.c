@@ -1,19 +1,17 @@
-/* Puts the calls of net_memif and those of EAL's interrupt thread, on which the driver serves its control
- * sockets, in order. The driver itself does not.
+/* Serialises bursts of net_memif with EAL's interrupt thread, on which the driver serves its control sockets. The driver itself does not.
  *
- * When the other end goes away, the driver unmaps the connection's memory in EAL's interrupt thread
- * (memif_disconnect in drivers/net/memif/memif_socket.c), while a worker may be copying packets to or
- * from it: the program ends by SIGSEGV. It clears "connected" first, and each burst asks for that at its
- * begin; so it is enough that the interrupt thread waits, before it unmaps, for the bursts that have
- * begun. Other drivers' bursts are not touched.
+ * When the other end goes away, the driver unmaps the connection's memory in EAL's interrupt thread (memif_disconnect
+ * in drivers/net/memif/memif_socket.c), while a worker may be copying packets to or from it, and the program crashes
+ * with SIGSEGV. It clears "connected" first, and each burst checks that flag at its beginning; so it is enough that the
+ * interrupt thread waits for the bursts that have begun before it unmaps. Other drivers' bursts are not affected.
  *
- * A port is closed on the interrupt thread, since closing it elsewhere frees what an interrupt handler may
- * be using at that moment. And the driver frees a server's listening socket without taking its interrupt
- * source back (memif_socket_remove_device): the next client to connect, or any other change of sources,
- * makes the interrupt thread use freed memory. So the driver's sources are noted as they are registered,
- * and those of a socket that no port uses any more are taken back here. */
+ * A port is closed on the interrupt thread, because closing it elsewhere frees memory that an interrupt handler may be
+ * using. The driver also frees a server's listening socket without unregistering its interrupt source
+ * (memif_socket_remove_device): when the next client connects, or sources change, the interrupt thread uses freed
+ * memory. So the driver's sources are recorded when they are registered, and those of a socket that no port uses any
+ * more are unregistered here. */
 #define _GNU_SOURCE
-/* For the handles of interrupt sources, which 22.11 and later have under these names. */
+/* For the handles of interrupt sources, which have these names since 22.11. */
 #define ALLOW_EXPERIMENTAL_API
 #include <dlfcn.h>
 #include <errno.h>
@@ -36,7 +34,7 @@
 #include "interrupt.h"
 #include "memif.h"
 
-/* How many bursts of net_memif each core is in. The last is of threads that EAL does not know. */
+/* Number of net_memif bursts in progress by core. The last entry is for threads that EAL does not know. */
 static struct {
 	unsigned int bursts;
 } __rte_cache_aligned busy[RTE_MAX_LCORE + 1];
@@ -56,7 +54,7 @@ static uint16_t end(unsigned int *bursts, uint16_t packets)
 	return packets;
 }
 
-/* The driver's functions: those that copy, and those of zero-copy. */
+/* The driver's functions with and without copying. */
 static struct {
 	eth_rx_burst_t rx;
 	eth_tx_burst_t tx;
@@ -81,7 +79,7 @@ void vernier_memif_started(uint16_t port)
 	struct rte_eth_fp_ops *ops = &rte_eth_fp_ops[port];
 	const unsigned int kind = driver[0].rx != NULL && driver[0].rx != ops->rx_pkt_burst;
 
-	/* A port that was running already. */
+	/* The port was already running. */
 	if (ops->rx_pkt_burst == rx_0 || ops->rx_pkt_burst == rx_1)
 		return;
 	driver[kind].rx = ops->rx_pkt_burst;
@@ -90,7 +88,7 @@ void vernier_memif_started(uint16_t port)
 	ops->tx_pkt_burst = kind == 0 ? tx_0 : tx_1;
 }
 
-/* In place of libc's in the whole program: what the driver calls before it frees anything. */
+/* Replaces libc's function in the whole program; the driver calls it before it frees anything. */
 int munmap(void *address, size_t bytes)
 {
 	if (rte_thread_is_intr()) {
@@ -102,8 +100,7 @@ int munmap(void *address, size_t bytes)
 	return (int)syscall(SYS_munmap, address, bytes);
 }
 
-/* Interrupt sources of the driver's, by file descriptor; those that the driver took back since are among
- * them until their descriptor is used again. */
+/* Interrupt sources of the driver by file descriptor. Sources that the driver has unregistered stay in the table until their descriptor is used again. */
 static struct source {
 	int fd;
 	rte_intr_callback_fn function;
@@ -131,7 +128,7 @@ static void note_source(int fd, rte_intr_callback_fn function, void *arg)
 	pthread_mutex_unlock(&sources_lock);
 }
 
-/* In place of EAL's in the whole program. */
+/* Replaces EAL's function in the whole program. */
 int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn function,
 			       void *arg)
 {
@@ -148,8 +145,7 @@ int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_ca
 	return eal(handle, function, arg);
 }
 
-/* The value of an argument of a port of net_memif, and its length; none if it is another driver's port, or does not
- * have it. */
+/* Returns the value of an argument of a net_memif port, and its length; NULL if the port belongs to another driver or has no such argument. */
 static const char *argument_of(uint16_t port, const char *key, size_t *len)
 {
 	struct rte_eth_dev_info info;
@@ -182,7 +178,7 @@ int vernier_memif_is_lost(uint16_t port)
 	       link.link_status == RTE_ETH_LINK_DOWN;
 }
 
-/* The name of a port's socket, and its length; none if it is no port of net_memif. */
+/* Returns the name of a port's socket, and its length; NULL if it is not a net_memif port. */
 static const char *socket_of(uint16_t port, size_t *len)
 {
 	/* Its default (rte_eth_memif.c). */
@@ -227,8 +223,7 @@ static int is_at(int fd, const char *path, size_t len)
 	return strncmp(name, path, len) == 0 && name[len] == '\0';
 }
 
-/* Takes back the sources of a socket that the driver has freed: the listener's, and those of connections
- * that named no port yet. */
+/* Unregisters the sources of a socket that the driver has freed: that of the listener, and those of connections that have not yet named a port. */
 static void take_back(const char *path, size_t len)
 {
 	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);

@@ -2,7 +2,7 @@
 
 #include <stdint.h>
 
-/* To be called when a port of net_memif has started, before it is polled; one port at a time. */
+/* Call this when a port of net_memif has started, before it is polled; one port at a time. */
 void vernier_memif_started(uint16_t port);
 
 /* Whether a port is a client of net_memif that has no connection. */

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-/* For rte_dev_event_callback_register, which 22.11 and later have under this name. */
+/* For rte_dev_event_callback_register, which has this name since 22.11. */
 #define ALLOW_EXPERIMENTAL_API
 #include "af_packet.h"
 #include "interrupt.h"
@@ -39,8 +39,7 @@
 #include <rte_mbuf_dyn.h>
 #include <rte_mempool.h>
 
-/* The fields that Rust reads in place (struct rte_mbuf in src/lib.rs), asserted on both sides: a
- * release that moves one of them must fail here, not misread there. */
+/* The fields that Rust reads in place (struct rte_mbuf in src/lib.rs), asserted on both sides: if a release moves one of them, compiling must fail. */
 _Static_assert(sizeof(struct rte_mbuf) == 128, "rte_mbuf has two cache lines");
 _Static_assert(_Alignof(struct rte_mbuf) == 64, "rte_mbuf is aligned to a cache line");
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "rte_mbuf.buf_addr has moved");
@@ -67,7 +66,7 @@ static int from_rte_errno(void)
 	return rte_errno > 0 ? -rte_errno : -EINVAL;
 }
 
-/* Drivers say a bare -1 for "failed", which would read as EPERM; the reason is in the log. */
+/* Some drivers return just -1 for "failed", which would mean EPERM; the reason is in the log. */
 static int from_driver(int rc)
 {
 	return rc == -1 ? -EIO : rc;
@@ -81,11 +80,10 @@ static __thread struct {
 	char text[2048];
 } captured;
 
-/* Messages that standard error did not take. */
+/* Number of messages that could not be written to standard error. */
 static uint64_t log_lost;
 
-/* No thread waits for the reader of standard error: drivers log in the workers' threads, too. A pipe
- * that is writable takes 4096 bytes at once (PIPE_BUF). */
+/* No thread may wait for the reader of standard error, because drivers also log in workers' threads. A writable pipe accepts 4096 bytes at once (PIPE_BUF). */
 static void log_say(const char *text, size_t len)
 {
 	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -154,14 +152,13 @@ uint64_t vernier_log_lost(void)
 
 /* ---- environment abstraction layer ---- */
 
-/* EAL makes a folder for files that it was asked not to make, and leaves it. */
+/* EAL creates a folder even without files to put into it, and leaves it behind. */
 static void remove_runtime_dir(void)
 {
 	(void)rmdir(rte_eal_get_runtime_dir());
 }
 
-/* Nor can a process that was killed remove its own: folders "vernier-ID" of processes that are no
- * more. rmdir takes only what is empty, so that no files are ever at risk. */
+/* A killed process cannot remove its own folder, so remove folders "vernier-ID" of processes that have ended. rmdir removes only empty folders, so no files are at risk. */
 static void remove_orphaned_dirs(void)
 {
 	const char *own = rte_eal_get_runtime_dir();
@@ -187,8 +184,7 @@ static void remove_orphaned_dirs(void)
 	closedir(dir);
 }
 
-/* What EAL prints for people at a terminal: on stdout pages of usage, which are of no use here; on stderr
- * what it logs as well, behind "FATAL", and the words of getopt(3), which it does not log. */
+/* EAL's output for terminals: on stdout its usage, which is of no use here; on stderr messages behind "FATAL", which it also logs, and those of getopt(3), which it does not log. */
 static ssize_t print_skip(void *cookie, const char *text, size_t len)
 {
 	(void)cookie;
@@ -207,8 +203,7 @@ static ssize_t print_keep(void *cookie, const char *text, size_t len)
 	return (ssize_t)len;
 }
 
-/* rte_eal_init with the C library's streams turned aside. They are its own: what Rust and our log write
- * goes to the file descriptors. */
+/* Calls rte_eal_init with the C library's streams redirected. Only EAL uses them; Rust and our log write to the file descriptors. */
 static int init_without_pages(int argc, char **argv)
 {
 	cookie_io_functions_t skip = {.write = print_skip}, keep = {.write = print_keep};
@@ -230,12 +225,10 @@ static int init_without_pages(int argc, char **argv)
 	return rc;
 }
 
-/* By port: somebody wants its device back. Written by EAL's interrupt thread, which must not remove
- * anything itself. */
+/* By port: its device should be released. Written by EAL's interrupt thread, which must not remove anything itself. */
 static uint8_t pulled[RTE_MAX_ETHPORTS];
 
-/* With vfio-pci the kernel asks for a device before it is unplugged, and gives it to no other before
- * it was closed here: until then its registers can be read and written. */
+/* With vfio-pci the kernel requests a device before it is unplugged, and waits until it is closed here: until then its registers can be read and written. */
 static void device_event(const char *device, enum rte_dev_event_type event, void *arg)
 {
 	const size_t len = strlen(device);
@@ -263,7 +256,7 @@ int vernier_eal_init(int argc, char **argv)
 	}
 	if (rc == 0) {
 		remove_orphaned_dirs();
-		/* Without it all is well, but for a device that is pulled. */
+		/* Without it everything works except unplugging a device. */
 		(void)rte_dev_event_callback_register(NULL, device_event, NULL);
 	}
 	return rc;
@@ -322,7 +315,7 @@ int vernier_thread_register(unsigned int cpu)
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) != 0)
 		return -errno;
-	/* Pinned first: DPDK notes the affinity that it finds. */
+	/* Pin first, because DPDK records the present affinity. */
 	if (rte_thread_register() == 0)
 		return 0;
 	rc = from_rte_errno();
@@ -349,9 +342,7 @@ void *vernier_huge_map(size_t len, size_t align)
 		(void)munmap(start, before);
 	(void)munmap(start + before + len, align - before);
 	start += before;
-	/* Advised before it can be used: a program that locks its memory (mlockall, as testpmd and Open
-	 * vSwitch do) is given all pages of a mapping as soon as it may use them. A kernel without huge
-	 * pages says no, and all is as it was.
+	/* Advise before the memory is accessible: if a program locks its memory (mlockall, as testpmd and Open vSwitch do), the kernel populates a mapping as soon as it is accessible. A kernel without huge pages refuses, which is harmless.
 	 */
 	(void)madvise(start, len, MADV_HUGEPAGE);
 	if (mprotect(start, len, PROT_READ | PROT_WRITE) == 0)
@@ -380,8 +371,7 @@ int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uin
 
 void vernier_mempool_free(struct rte_mempool *pool)
 {
-	/* A mbuf that is not back may still belong to a device: rather lose memory than lend it to two
-	 * owners. EAL's cleanup stops the device before it unmaps. */
+	/* A missing mbuf may still belong to a device, so leak the memory rather than give it to two owners. EAL's cleanup stops the device before it unmaps. */
 	if (rte_mempool_full(pool))
 		rte_mempool_free(pool);
 }
@@ -410,7 +400,7 @@ struct rte_mbuf *vernier_frame_alloc(struct rte_mempool *pool, const uint8_t *he
 	const uint32_t segments = len == 0 ? 1 : (len - 1) / room + 1;
 	struct rte_mbuf *first = NULL, **link = &first;
 
-	/* Do not empty the pool for a frame that cannot be had. */
+	/* Do not empty the pool for a frame that is too long for it. */
 	if (segments > pool->size || segments > RTE_MBUF_MAX_NB_SEGS)
 		return NULL;
 	for (uint32_t done = 0, segment = 0; segment < segments; segment++) {
@@ -508,14 +498,14 @@ void vernier_port_detach(uint16_t port)
 
 	if (rte_eth_dev_info_get(port, &info) != 0)
 		info.device = NULL;
-	/* Nothing to be done about a device that refuses: it is let go of all the same. */
+	/* If the device refuses, nothing can be done; it is released anyway. */
 	if (info.device != NULL && strcmp(info.driver_name, "net_memif") == 0) {
 		vernier_memif_close(port);
 	} else {
 		(void)rte_eth_dev_stop(port);
 		(void)rte_eth_dev_close(port);
 	}
-	/* The number may be another's next. */
+	/* The number may belong to another port next. */
 	__atomic_store_n(&pulled[port], 0, __ATOMIC_RELAXED);
 	if (info.device == NULL)
 		return;
@@ -525,7 +515,7 @@ void vernier_port_detach(uint16_t port)
 	(void)rte_dev_remove(info.device);
 }
 
-/* What a frame has over its MTU, as rte_eth_dev_configure reckons it. */
+/* Overhead of a frame over its MTU, as in rte_eth_dev_configure. */
 static uint32_t frame_overhead(const struct rte_eth_dev_info *info)
 {
 	if (info->max_mtu != UINT16_MAX && info->max_rx_pktlen > info->max_mtu)
@@ -548,13 +538,12 @@ int vernier_port_info(uint16_t port, struct vernier_port_info *out)
 	out->rx_queues_max = info.max_rx_queues;
 	out->tx_queues_max = info.max_tx_queues;
 	out->numa_socket = (int16_t)rte_eth_dev_socket_id(port);
-	/* net_pcap without an interface says UINT_MAX. */
+	/* net_pcap without an interface reports UINT_MAX. */
 	out->interface = info.if_index == UINT32_MAX ? 0 : info.if_index;
 	return 0;
 }
 
-/* Whether a driver sends chains of segments. Two do without saying so: net_pcap gathers them
- * (rte_pktmbuf_read), net_null only frees them. */
+/* Whether a driver sends chains of segments. Two do so without declaring it: net_pcap gathers them (rte_pktmbuf_read), and net_null only frees them. */
 static int sends_chains(const struct rte_eth_dev_info *info)
 {
 	return (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0 ||
@@ -562,9 +551,7 @@ static int sends_chains(const struct rte_eth_dev_info *info)
 	       strcmp(info->driver_name, "net_null") == 0;
 }
 
-/* Frees what a port of net_af_packet has before it is polled. A packet socket hears every interface of the host
- * until it is bound, and the driver binds it last: frames of other interfaces wait in its ring, in front of all
- * of its own. With traffic that does not stop, this does: the longest ring that memory has room for is shorter. */
+/* Frees the packets of a net_af_packet port before it is polled. A packet socket receives from every interface of the host until it is bound, and the driver binds it last, so its ring begins with frames of other interfaces. The loop is bounded, in case traffic does not stop: no ring is longer. */
 static void discard_unbound(uint16_t port, uint16_t queues)
 {
 	struct rte_mbuf *burst[32];
@@ -598,8 +585,7 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 	for (uint16_t queue = 0; queue < config->rx_queues; queue++)
 		room = RTE_MIN(room, rte_pktmbuf_data_room_size(pools[queue]) -
 					     (unsigned int)RTE_PKTMBUF_HEADROOM);
-	/* No offload changes what a frame is. These two only let a frame that outgrows one mbuf
-	 * travel as a chain, and are left off otherwise for the drivers' faster paths. */
+	/* No offload may change a frame. These two only allow chains of mbufs for long frames, and are otherwise off, so that drivers use faster paths. */
 	chains = config->mtu + frame_overhead(&info) > room;
 	if (chains) {
 		conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
@@ -630,7 +616,7 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 		return from_driver(rc);
 	rc = config->promiscuous ? rte_eth_promiscuous_enable(port) :
 				   rte_eth_promiscuous_disable(port);
-	/* A device that cannot has no address filter and receives everything. */
+	/* A device that does not support this has no address filter and receives everything. */
 	if (rc != 0 && rc != -ENOTSUP)
 		return from_driver(rc);
 	if (strcmp(info.driver_name, "net_af_packet") == 0) {
@@ -682,8 +668,7 @@ int vernier_port_is_pulled(uint16_t port)
 	return port < RTE_MAX_ETHPORTS && __atomic_load_n(&pulled[port], __ATOMIC_RELAXED);
 }
 
-/* A driver's socket stays with the interface that it was bound to, and that one does not come back; a client of
- * net_memif asks for its connection once, as it starts (memif_dev_start). */
+/* A driver's socket stays bound to its interface, even after that was deleted; a client of net_memif connects only once, when it starts (memif_dev_start). */
 int vernier_port_is_lost(uint16_t port)
 {
 	struct rte_eth_dev_info info;
@@ -701,7 +686,7 @@ uint32_t vernier_interface_index(const char *name)
 	return if_nametoindex(name);
 }
 
-/* Asks the kernel for an interface's flags (netdevice(7)), and sets them where asked to. */
+/* Reads an interface's flags from the kernel (netdevice(7)), and optionally sets them. */
 static int interface_flags(uint32_t index, int set, int up)
 {
 	struct ifreq request = {0};
@@ -746,7 +731,7 @@ uint16_t vernier_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs
 	return rte_eth_tx_burst(port, queue, mbufs, count);
 }
 
-/* ---- a plugin in a program that is not ours ---- */
+/* ---- a plugin in a host program ---- */
 
 static void *host_thread(void *run)
 {
@@ -755,7 +740,7 @@ static void *host_thread(void *run)
 	return NULL;
 }
 
-/* The program's signals are for its own threads: this one, and all that it starts, take none. */
+/* Signals are for the program's own threads: this thread, and all threads that it starts, block them. */
 int vernier_host_thread(void (*run)(void))
 {
 	sigset_t all, before;
@@ -783,15 +768,13 @@ int vernier_host_is_secondary(void)
 	return rte_eal_process_type() == RTE_PROC_SECONDARY;
 }
 
-/* The program's own functions, those of the libraries that it is linked with, and those of what is preloaded; not
- * those of drivers and other plugins. */
+/* Finds functions of the program, of the libraries it is linked with, and of preloaded objects; not those of drivers and other plugins. */
 void *vernier_host_symbol(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-/* Another object of this process that defines `mark`, by its file's path. To be called from a constructor: the loader's lock
- * keeps the list as it is. */
+/* Finds another object of this process that defines `mark`, by its file's path. Call this from a constructor: the loader's lock protects the list. */
 int vernier_host_other(const char *mark, const void *own, char *path, size_t size)
 {
 	void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
@@ -815,8 +798,7 @@ int vernier_host_other(const char *mark, const void *own, char *path, size_t siz
 	return found;
 }
 
-/* Registered as this object is loaded, on EAL's own thread: that moves a table which other threads read
- * as they log. What is below a notice shows only with --log-level=vernier:info. */
+/* Registered when this object is loaded, on EAL's own thread, because registering moves a table that other threads read when they log. Messages below a notice are shown only with --log-level=vernier:info. */
 RTE_LOG_REGISTER_IMPL(host_log, "vernier", NOTICE);
 
 void vernier_host_log(uint32_t level, const char *text, size_t len)
@@ -844,8 +826,7 @@ size_t vernier_host_cpus(uint16_t *cpus, size_t capacity)
 	return count;
 }
 
-/* What stands for the callbacks of a port that is not started (ethdev_private.c): as this object is
- * loaded, none is. */
+/* The placeholder for the callbacks of a port that is not started (ethdev_private.c); when this object is loaded, no port is started. */
 static void **callbacks_of_none;
 
 __attribute__((constructor)) static void remember_callbacks_of_none(void)
@@ -869,9 +850,7 @@ int vernier_host_name(uint16_t port, char *name)
 	return rte_eth_dev_get_name_by_port(port, name);
 }
 
-/* Queues that are set up. The array is ethdev's own, of RTE_MAX_QUEUES_PER_PORT places, and what a
- * place points to is not looked at. The program may give the array back meanwhile (it configures the port
- * without queues): then the kernel says that it cannot be read, where a load would end the program. */
+/* Counts the queues that are set up. The array belongs to ethdev and has RTE_MAX_QUEUES_PER_PORT entries, whose targets are not read. The program may free the array meanwhile (by configuring the port without queues); the kernel then reports that it cannot be read, while a load would crash the program. */
 static int queues_of(void *const *data, uint16_t *queues)
 {
 	void *some[64];
@@ -911,7 +890,7 @@ int vernier_host_device(uint16_t port, struct vernier_host_device *out)
 	return 0;
 }
 
-/* The link is asked for while its driver tells of it: then the driver is there. */
+/* The link is read while its driver reports a change, because then the driver exists. */
 static int host_changed(uint16_t port, enum rte_eth_event_type event, void *changed, void *ret)
 {
 	enum vernier_host_change change = VERNIER_HOST_GOES;

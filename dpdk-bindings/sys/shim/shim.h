@@ -1,9 +1,8 @@
-/* The whole of DPDK that Vernier calls, under a prefix of its own.
+/* All functions of DPDK that Vernier calls, under a prefix of their own.
  *
- * What crosses the border is scalars, opaque pointers and the small structs below, which src/lib.rs
- * declares once more. DPDK has two ways to report an error (a negative errno, or -1 or NULL and
- * rte_errno); here there is one: functions that return int return a negative errno and never -1 for
- * "see elsewhere".
+ * The interface consists of scalars, opaque pointers and the small structs below, which src/lib.rs declares again. DPDK
+ * has two ways to report an error (a negative errno, or -1 or NULL and rte_errno); here there is one: functions that
+ * return int return a negative errno and never -1 for "see elsewhere".
  */
 #pragma once
 
@@ -53,12 +52,12 @@ struct vernier_host_device {
 	uint32_t interface; /* the kernel's index of the interface behind it; 0: none */
 };
 
-/* Log: from begin to end, what DPDK logs in the calling thread is kept instead of printed. */
+/* Log: between begin and end, messages of DPDK in the calling thread are kept instead of printed. */
 void vernier_log_begin(void);
 size_t vernier_log_end(const char **text);
-/* Prints what was kept last. */
+/* Prints the messages kept last. */
 void vernier_log_repeat(void);
-/* Messages that standard error did not take: it failed, or is not read. */
+/* Number of messages that could not be written to standard error because it failed or is not read. */
 uint64_t vernier_log_lost(void);
 
 /* Environment abstraction layer. */
@@ -115,13 +114,13 @@ int vernier_interface_set_link(uint32_t index, int up);
 uint16_t vernier_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 uint16_t vernier_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 
-/* A plugin in a program that is not ours. */
+/* A plugin in a host program. */
 typedef uint16_t (*vernier_rx_tap)(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
 				   uint16_t count, uint16_t room, void *param);
 typedef uint16_t (*vernier_tx_tap)(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
 				   uint16_t count, void *param);
 
-/* What becomes of a port. */
+/* Changes of a port. */
 enum vernier_host_change {
 	VERNIER_HOST_COMES,
 	VERNIER_HOST_GOES,

@@ -1,4 +1,4 @@
-/* Answers to DPDK's telemetry: tables, column by column: release 22.11 nests nothing but arrays. */
+/* Responses to DPDK's telemetry: tables by column, because release 22.11 can nest only arrays. */
 #include <errno.h>
 
 #include <rte_telemetry.h>
@@ -32,7 +32,7 @@ struct rte_tel_data *vernier_telemetry_column(struct rte_tel_data *answer, const
 	if (column == NULL)
 		return NULL;
 	rte_tel_data_start_array(column, is_text ? RTE_TEL_STRING_VAL : NUMBER);
-	/* It is freed with the answer. */
+	/* It is freed together with the response. */
 	if (rte_tel_data_add_dict_container(answer, name, column, 0) == 0)
 		return column;
 	rte_tel_data_free(column);

@@ -1,4 +1,4 @@
-/* Answers to DPDK's telemetry; part of shim.h. */
+/* Responses to DPDK's telemetry; part of shim.h. */
 #pragma once
 
 #include <stdint.h>

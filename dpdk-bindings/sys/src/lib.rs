@@ -52,7 +52,7 @@ pub struct rte_mbuf {
     _second_cache_line: [u8; 64],
 }
 
-// The same offsets as in shim.c, where the C compiler asserts them of DPDK's own definition.
+// The same offsets as in shim.c, where the C compiler checks them against DPDK's own definition.
 const _: () = assert!(
     size_of::<rte_mbuf>() == 128
         && align_of::<rte_mbuf>() == 64
@@ -122,7 +122,7 @@ pub struct HostDevice {
     pub interface: u32,
 }
 
-/// It is being removed, and exists until the call returns.
+/// The port is being removed; it exists until the call returns.
 pub const HOST_GOES: c_int = 1;
 /// Its driver reports a link.
 pub const HOST_LINK_UP: c_int = 2;
@@ -195,20 +195,19 @@ pub struct PortStats {
 }
 
 unsafe extern "C" {
-    /// Begins to keep what DPDK logs in the calling thread instead of printing it. Needs no EAL.
+    /// Starts to keep messages of DPDK in the calling thread instead of printing them. Needs no EAL.
     pub safe fn vernier_log_begin();
     /// Ends it; `text` points to the kept bytes (not NUL-terminated, at most 2048), valid in this
     /// thread until the next [`vernier_log_begin`]; returns how many. Needs no EAL.
     pub fn vernier_log_end(text: *mut *const c_char) -> usize;
-    /// Prints on standard error what was kept last in the calling thread, unless somebody had to wait
-    /// for that. Needs no EAL.
+    /// Prints the messages kept last in the calling thread on standard error, unless that would block. Needs no EAL.
     pub safe fn vernier_log_repeat();
-    /// Messages of DPDK that standard error did not take. Needs no EAL.
+    /// Number of DPDK's messages that could not be written to standard error. Needs no EAL.
     pub safe fn vernier_log_lost() -> u64;
 
     /// `rte_eal_init`. The arguments must live as long as the process.
     pub fn vernier_eal_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
-    /// `rte_eal_cleanup`. Nothing of DPDK may be used afterwards.
+    /// `rte_eal_cleanup`. DPDK must not be used afterwards.
     pub fn vernier_eal_cleanup();
     /// `rte_strerror`: text of an errno, valid in this thread until its next call. Needs no EAL.
     pub safe fn vernier_strerror(errnum: c_int) -> *const c_char;
@@ -216,8 +215,8 @@ unsafe extern "C" {
     pub safe fn vernier_tsc() -> u64;
     /// `rte_get_tsc_hz`; 0 before EAL is initialised.
     pub safe fn vernier_tsc_hz() -> u64;
-    /// `adjtimex(2)`, read only: whether the system's clock is kept, the estimated and the greatest
-    /// error in microseconds. An errno, and nothing written, where the kernel does not say. Needs no EAL.
+    /// `adjtimex(2)`, read only: whether the system's clock is synchronised, and its estimated and greatest error in
+    /// microseconds. If the kernel refuses, returns an errno and writes nothing. Needs no EAL.
     pub fn vernier_kernel_clock(
         synchronised: *mut bool,
         error_us: *mut u64,
@@ -230,11 +229,10 @@ unsafe extern "C" {
     /// `rte_thread_unregister`.
     pub fn vernier_thread_unregister();
 
-    /// Maps `len` zeros, to be read and written, at a multiple of `align`, with huge pages under them
-    /// where the kernel has any (`MADV_HUGEPAGE`); null where it has no memory. Both are multiples of
-    /// a huge page. Needs no EAL.
+    /// Maps `len` zero bytes for reading and writing at a multiple of `align`, on huge pages if the kernel has any
+    /// (`MADV_HUGEPAGE`); NULL if there is no memory. Both are multiples of a huge page. Needs no EAL.
     pub fn vernier_huge_map(len: usize, align: usize) -> *mut c_void;
-    /// Unmaps what [`vernier_huge_map`] returned for `len`.
+    /// Unmaps memory that [`vernier_huge_map`] returned for `len`.
     pub fn vernier_huge_unmap(start: *mut c_void, len: usize);
 
     /// `rte_pktmbuf_pool_create` with `room` bytes of data per mbuf, headroom not counted, in memory
@@ -251,14 +249,14 @@ unsafe extern "C" {
     pub fn vernier_mempool_free(pool: *mut rte_mempool);
     /// `rte_mempool_avail_count`.
     pub fn vernier_mempool_available(pool: *const rte_mempool) -> u32;
-    /// Mbufs that were created.
+    /// Number of mbufs in the pool.
     pub fn vernier_mempool_capacity(pool: *const rte_mempool) -> u32;
     /// Name of the handler that keeps the pool's mbufs (`rte_mempool_ops`), NUL-terminated, valid as long
     /// as the process lives.
     pub fn vernier_mempool_handler(pool: *const rte_mempool) -> *const c_char;
 
-    /// A frame of `len` bytes that starts with `head` and goes on with zeros, in as many segments as
-    /// it takes; NULL if there is no memory.
+    /// Allocates a frame of `len` bytes that starts with `head` and continues with zeros, in as many segments as
+    /// necessary; NULL if there is no memory.
     pub fn vernier_frame_alloc(
         pool: *mut rte_mempool,
         head: *const u8,
@@ -286,8 +284,8 @@ unsafe extern "C" {
     pub fn vernier_port_detach(port: u16);
     /// `rte_eth_dev_info_get`.
     pub fn vernier_port_info(port: u16, info: *mut PortInfo) -> c_int;
-    /// Configures a port and its queues: each receives into the pool of its number, starts
-    /// it, sets promiscuous mode; returns 1 if it transmits chains of segments.
+    /// Configures a port and its queues: each receives into the pool of the same index. Then starts the port and sets
+    /// promiscuous mode; returns 1 if the port transmits chains of segments.
     pub fn vernier_port_start(
         port: u16,
         config: *const PortConfig,
@@ -299,22 +297,21 @@ unsafe extern "C" {
     pub fn vernier_port_link(port: u16) -> c_int;
     /// `rte_eth_dev_set_link_up`, or `..._down` for 0.
     pub fn vernier_port_set_link(port: u16, up: c_int) -> c_int;
-    /// Whether somebody wants the port's device back (`rte_dev_event_callback_register`), 0 or 1. Needs
-    /// no EAL.
+    /// Whether the port's device should be released (`rte_dev_event_callback_register`), 0 or 1. Needs no EAL.
     pub safe fn vernier_port_is_pulled(port: u16) -> c_int;
     /// Whether the kernel's interface behind the port is gone, or the port is a client of `net_memif` without a
     /// connection, 0 or 1.
     pub fn vernier_port_is_lost(port: u16) -> c_int;
     /// `if_nametoindex`: 0 where there is no interface of that name. Needs no EAL.
     pub fn vernier_interface_index(name: *const c_char) -> u32;
-    /// Whether an interface of the kernel's is running (`SIOCGIFFLAGS`), 0 or 1. Needs no EAL.
+    /// Whether a kernel interface is running (`SIOCGIFFLAGS`), 0 or 1. Needs no EAL.
     pub safe fn vernier_interface_link(index: u32) -> c_int;
-    /// Sets an interface of the kernel's up or down (`SIOCSIFFLAGS`). Needs no EAL.
+    /// Sets a kernel interface up or down (`SIOCSIFFLAGS`). Needs no EAL.
     pub safe fn vernier_interface_set_link(index: u32, up: c_int) -> c_int;
 
-    /// `rte_eth_rx_burst`: returns how many it wrote.
+    /// `rte_eth_rx_burst`: returns the number of packets written.
     pub fn vernier_rx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;
-    /// `rte_eth_tx_burst`: returns how many, from the front, now belong to the driver.
+    /// `rte_eth_tx_burst`: returns the number of packets, from the front, that now belong to the driver.
     pub fn vernier_tx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;
 
     /// Starts a thread that takes no signals. Needs no EAL.
@@ -323,7 +320,7 @@ unsafe extern "C" {
     pub fn vernier_host_at_fork(in_child: extern "C" fn()) -> c_int;
     /// Whether this process is a secondary one (`rte_eal_process_type`), 0 or 1.
     pub safe fn vernier_host_is_secondary() -> c_int;
-    /// `dlsym` of the program, its libraries and what is preloaded: the address of a function, or NULL. Needs no EAL.
+    /// `dlsym` in the program, its libraries and preloaded objects: the address of a function, or NULL. Needs no EAL.
     pub fn vernier_host_symbol(name: *const c_char) -> *mut c_void;
     /// Whether another object of this process defines `mark` elsewhere than at `own`; then its path, with a NUL, is in `path`.
     /// From constructors only.
@@ -339,17 +336,16 @@ unsafe extern "C" {
     pub fn vernier_host_cpus(cpus: *mut u16, capacity: usize) -> usize;
     /// `rte_eth_dev_is_valid_port`, 0 or 1. Needs no EAL.
     pub safe fn vernier_host_is_valid(port: u16) -> c_int;
-    /// Whether a port is there and started, 0 or 1. Needs no EAL.
+    /// Whether a port exists and is started, 0 or 1. Needs no EAL.
     pub safe fn vernier_host_is_started(port: u16) -> c_int;
     /// `rte_eth_dev_get_name_by_port`: writes [`NAME_BYTES`] at most.
     pub fn vernier_host_name(port: u16, name: *mut u8) -> c_int;
-    /// The queues of a started port; nothing is asked of its driver; an error where it was stopped
-    /// meanwhile. The port is less than `RTE_MAX_ETHPORTS`.
+    /// The queues of a started port, without calling its driver; an error if it was stopped meanwhile. The port is less
+    /// than `RTE_MAX_ETHPORTS`.
     pub fn vernier_host_queues(port: u16, rx_queues: *mut u16, tx_queues: *mut u16) -> c_int;
-    /// `rte_eth_dev_info_get`, which asks the driver: to be called only where it cannot go meanwhile.
+    /// `rte_eth_dev_info_get`, which calls the driver; call it only where the driver cannot be removed meanwhile.
     pub fn vernier_host_device(port: u16, out: *mut HostDevice) -> c_int;
-    /// Calls `changed` whenever something becomes of a port ([`HOST_GOES`] and so on), on the thread that
-    /// does it.
+    /// Calls `changed` on each change of a port ([`HOST_GOES`] and so on), on the thread that makes it.
     pub fn vernier_host_watch(changed: extern "C" fn(u16, c_int)) -> c_int;
     /// `rte_eth_add_rx_callback`, for as long as the process lives.
     pub fn vernier_host_tap_rx(port: u16, queue: u16, tap: RxTap, param: *mut c_void) -> c_int;
@@ -362,17 +358,17 @@ unsafe extern "C" {
         answer: TelemetryAnswer,
         help: *const c_char,
     ) -> c_int;
-    /// Makes an answer a table.
+    /// Makes a response a table.
     pub fn vernier_telemetry_begin(answer: *mut rte_tel_data) -> c_int;
-    /// One column more, of texts or numbers, which belongs to the answer; NULL if there is no room or no memory. Names are
-    /// letters, digits and `_`.
+    /// Adds a column of texts or numbers, which belongs to the response; NULL if there is no room or no memory. Names
+    /// are letters, digits and `_`.
     pub fn vernier_telemetry_column(
         answer: *mut rte_tel_data,
         name: *const c_char,
         is_text: c_int,
     ) -> *mut rte_tel_data;
-    /// A text more in a column, copied, cut after 127 bytes with an error.
+    /// Adds a text to a column; copied, and cut after 127 bytes with an error.
     pub fn vernier_telemetry_text(column: *mut rte_tel_data, text: *const c_char) -> c_int;
-    /// A number more in a column.
+    /// Adds a number to a column.
     pub fn vernier_telemetry_number(column: *mut rte_tel_data, number: u64) -> c_int;
 }

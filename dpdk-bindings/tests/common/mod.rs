@@ -1,4 +1,4 @@
-//! What the tests share: EAL without privileges, distinguishable frames, captures.
+//! Shared by the tests: EAL without privileges, distinguishable frames, captures.
 //!
 //! EAL starts once per process, so each file is one test.
 
@@ -13,7 +13,7 @@ use dpdk_bindings::{ArrayVec, Eal, EalOptions, Mbuf, Mempool, Port, PortConfig, 
 /// As many packets as the switch moves at a time.
 pub type Burst<'pool> = ArrayVec<Mbuf<'pool>, 32>;
 
-/// EAL as a user without privileges can have it.
+/// Starts EAL without privileges.
 pub fn eal() -> Eal {
     Eal::init(
         "test",
@@ -30,23 +30,23 @@ pub fn pool(eal: &Eal) -> Mempool<'_> {
     eal.mempool("test", 2047, 128, 2048).unwrap()
 }
 
-/// A port of a device, started with the defaults.
+/// Starts a device as a port with the defaults.
 pub fn start<'p>(eal: &'p Eal, device: &str, pool: &'p Mempool<'p>) -> Port<'p> {
     let attached = eal.attach(device).unwrap();
     attached.start(&PortConfig::default(), pool).unwrap()
 }
 
-/// A frame of 60 bytes whose first four tell which.
+/// A frame of 60 bytes, whose first four have its number.
 pub fn frame<'p>(pool: &'p Mempool<'_>, number: u32) -> Mbuf<'p> {
     pool.alloc_frame(&number.to_be_bytes(), 60).unwrap()
 }
 
-/// Which frame it is.
+/// Returns the number of a frame.
 pub fn number(mbuf: &Mbuf<'_>) -> u32 {
     u32::from_be_bytes(mbuf.head()[..4].try_into().unwrap())
 }
 
-/// Receives until nothing waits.
+/// Receives until the queue is empty.
 pub fn receive_all<'pool>(rx: &mut RxQueue<'pool>) -> Vec<Mbuf<'pool>> {
     let mut all = Vec::new();
     let mut burst = Burst::new();
@@ -92,21 +92,21 @@ pub fn ip(arguments: &str) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// A pair of interfaces, deleted with this value.
+/// A pair of interfaces, deleted when this value is dropped.
 pub struct Veth {
     pub ours: String,
     pub theirs: String,
 }
 
 impl Veth {
-    /// Makes this process's pair of that number. `None`: that takes root, and the test is skipped.
+    /// Creates the pair with this number for this process; `None` without root, and the test is skipped.
     pub fn new(number: usize) -> Option<Self> {
         let id = std::process::id();
         let [ours, theirs] = ["a", "b"].map(|end| format!("vb{id}{end}{number}"));
         let veth = Self { ours, theirs };
         let Self { ours, theirs } = &veth;
         let is_up = |name: &String| {
-            // The kernel sends no IPv6 of its own.
+            // Keep the kernel from sending IPv6 packets.
             let quiet = format!("net.ipv6.conf.{name}.disable_ipv6=1");
             let _ = Command::new("sysctl").args(["-qw", &quiet]).status();
             ip(&format!("link set {name} up"))
