@@ -1,4 +1,4 @@
-//! Links the shared object so that it is never unloaded: DPDK goes on calling it.
+//! Links the shared object so that it is never unloaded, because DPDK continues to call it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

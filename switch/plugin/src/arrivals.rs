@@ -1,4 +1,4 @@
-//! What happens to packets as a receive queue gives them.
+//! Stamps packets when a receive queue returns them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use switch::packet_io::ClassIndex;
 use crate::ports::Home;
 use crate::stamp;
 
-/// What all receive queues do alike.
+/// Settings common to all receive queues.
 #[derive(Debug, Clone)]
 pub struct Stamper {
     pub field: StampField,
@@ -23,11 +23,11 @@ pub struct Stamper {
     pub has_classes: bool,
     /// Whether the clock is read for every packet.
     pub stamps_packets: bool,
-    /// What to find out about each packet.
+    /// Which hashes of each packet to compute.
     pub hashing: Hashing,
 }
 
-/// One receive queue, parsing, hashing and stamping.
+/// One receive queue: parses, hashes and stamps its packets.
 #[derive(Debug)]
 pub struct Arrivals {
     pub home: Home,
@@ -74,7 +74,7 @@ impl Tap for Arrivals {
 }
 
 impl Stamper {
-    /// Stamps packets with when and where they came in; the bytes of their frames.
+    /// Stamps packets with time and port of arrival; returns the bytes of their frames.
     #[inline]
     fn stamp(&self, burst: &mut [PassingMbuf<'_>], port: PortIndex, now: Ticks) -> u64 {
         if let Some(word) = self.shared_word(port, now) {
@@ -89,7 +89,7 @@ impl Stamper {
         bytes
     }
 
-    /// The same, and with hashes; counts the packets by kind.
+    /// Stamps packets also with hashes, and counts them by kind; returns the bytes of their frames.
     #[inline]
     fn stamp_hashed<const PACKET: bool>(
         &self,
@@ -115,13 +115,13 @@ impl Stamper {
         bytes
     }
 
-    /// The last word of all packets received at `now`, where they have one in common.
+    /// Returns the last word of all packets received at `now`, if it is the same for all.
     fn shared_word(&self, port: PortIndex, now: Ticks) -> Option<u64> {
         let is_shared = !self.has_classes && !self.stamps_packets;
         is_shared.then(|| stamp::last_word(port, ClassIndex(0), now))
     }
 
-    /// The last word of a packet, received at `now` unless the clock is read for every one.
+    /// Returns the last word of a packet, received at `now` unless the clock is read for each packet.
     #[inline(never)]
     fn word(&self, port: PortIndex, head: &[u8], now: Ticks) -> u64 {
         let class = if self.has_classes {

@@ -1,4 +1,4 @@
-//! Another program as the control core sees it.
+//! The host program as a data plane of the control core.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use switch::reconfigurer::{Orders, Progress, Reconfigurer};
 use crate::program::Program;
 use crate::taps::VhostWarning;
 
-/// How often ports are looked at.
+/// How often ports are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The program as the control core sees it.
+/// The host program as a data plane.
 pub struct HostDataPlane {
     program: Program,
     orders: Orders,
@@ -39,7 +39,7 @@ impl HostDataPlane {
         }
     }
 
-    /// Continues a reload, or makes plans for queues that came or went.
+    /// Continues a reload, or makes plans for added or removed queues.
     fn change(&mut self, core: CoreStatus) {
         let now = Instant::now();
         if self.reconfigurer.is_idle() && self.orders.wanted.swap(false, Ordering::Relaxed) {
@@ -55,7 +55,7 @@ impl HostDataPlane {
     }
 }
 
-/// Says what has become of a reload.
+/// Reports the outcome of a reload.
 fn follow_reload(progress: Progress) {
     match progress {
         Progress::Refused(error) => tracing::warn!("settings: not taken up: {error:#}"),

@@ -1,8 +1,8 @@
-//! What happens to packets as a transmit queue is offered them, and the shard that they go to.
+//! Records packets when they are offered to a transmit queue, and owns the queue's shard.
 //!
-//! The queue's own thread does all of it, as long as packets pass. The epochs of a queue that rests
-//! are rolled over by the control core. Both take one lock, and neither waits for it: packets that find it
-//! taken are counted and not measured, and their epoch is marked.
+//! The queue's own thread does this as long as packets pass. The control core rolls over the epochs of an idle queue.
+//! Both try to take one lock, and neither waits for it: packets that find it taken are counted but not measured, and
+//! their epoch is marked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,18 +31,18 @@ pub struct Stamps {
     pub ids: Arc<PortIds>,
     /// Whether there is more than one class.
     pub has_classes: bool,
-    /// What they say of each packet.
+    /// Which hashes stamps contain.
     pub hashing: Hashing,
 }
 
-/// One transmit queue, recording.
+/// One transmit queue: records its packets.
 #[derive(Debug)]
 pub struct Departures {
     pub home: Home,
     stamps: Stamps,
-    /// When the queue's own thread was last at the point, in ticks.
+    /// When the queue's own thread last took the lock, in ticks.
     seen: AtomicU64,
-    /// Packets that found the point taken.
+    /// Packets that found the lock taken.
     unmeasured: AtomicU64,
     counters: Arc<WorkerCounters>,
     point: TryLock<Point>,
@@ -54,23 +54,23 @@ struct Point {
     meter: Meter,
     departing: Departing,
     plans: PlanReceiver,
-    /// For packets that come without a hash of their own.
+    /// For packets without a hash of their own.
     hashes: RandomHashes,
 }
 
-/// A port that is offered packets.
+/// A port to which packets are offered.
 #[derive(Clone, Copy)]
 struct Offer<'d> {
     stamps: &'d Stamps,
     counters: &'d PortCounters,
     to: PortIndex,
     now: Ticks,
-    /// Whether `now` is the present; else the packets have left at that time.
+    /// Whether `now` is the present time; otherwise the packets left at that time.
     is_present: bool,
 }
 
 impl Offer<'_> {
-    /// Counts packets, as those of the only class where there is no other.
+    /// Counts packets, and attributes them to the only class if there is just one.
     #[inline]
     fn count(self, packets: u64, bytes: u64) {
         self.counters.tx_packets.add(packets);
@@ -88,7 +88,7 @@ impl Offer<'_> {
         }
     }
 
-    /// Takes the stamps off and counts the packets, no more.
+    /// Only removes the stamps and counts the packets.
     #[cold]
     fn only_count(self, burst: &mut [PassingMbuf<'_>]) {
         let mut all_bytes = 0;
@@ -107,7 +107,7 @@ impl Offer<'_> {
 }
 
 impl Departures {
-    /// A queue that records nothing until it is sent a plan.
+    /// Returns a queue that records nothing until it receives a plan.
     pub fn new(stamps: Stamps, meter: Meter, counters: Arc<WorkerCounters>) -> (Self, PlanSender) {
         let (sender, plans) = plan_changes();
         let departures = Self {
@@ -126,7 +126,7 @@ impl Departures {
         (departures, sender)
     }
 
-    /// Rolls epochs over at `now` on behalf of a queue that has rested for `rest_ticks`.
+    /// Rolls epochs over at `now` on behalf of a queue that has been idle for `rest_ticks`.
     pub fn roll_over_for(&self, now: Ticks, rest_ticks: u64) {
         if now.saturating_since(Ticks(self.seen.load(Ordering::Relaxed))) >= rest_ticks
             && let Some(mut point) = self.point.try_lock()
@@ -135,7 +135,7 @@ impl Departures {
         }
     }
 
-    /// Packets that were counted and not measured.
+    /// Packets that were counted but not measured.
     pub fn unmeasured(&self) -> u64 {
         self.unmeasured.load(Ordering::Relaxed)
     }
@@ -151,7 +151,7 @@ impl Tap for Departures {
         if let Some(counters) = self.counters.ports.get(self.home.port().index()) {
             counters.refused_packets.add(refused as u64);
         }
-        // One that was refused keeps its stamp: it is recorded when it is taken.
+        // Refused packets keep their stamps, and are recorded when they are accepted.
         if !burst.is_empty() {
             self.leave::<false>(burst, Ticks(offered_tsc));
         }
@@ -159,7 +159,7 @@ impl Tap for Departures {
 }
 
 impl Departures {
-    /// Packets leave at `now`, which is the present or a moment ago.
+    /// Records packets that leave at `now`, the present time or a moment ago.
     #[inline]
     fn leave<const PRESENT: bool>(&self, burst: &mut [PassingMbuf<'_>], now: Ticks) {
         let to = self.home.port();
@@ -187,13 +187,13 @@ impl Departures {
 }
 
 impl Point {
-    /// Takes up a plan and rolls epochs over, if it is time.
+    /// Applies a plan and rolls epochs over, if it is time.
     #[inline]
     fn roll_over(&mut self, now: Ticks) {
         self.plans.roll_over(&mut self.meter.epochs, now);
     }
 
-    /// Takes the stamps off, and records packets that share one together.
+    /// Removes the stamps, and records packets with the same stamp together.
     #[inline]
     fn record(&mut self, offer: Offer<'_>, burst: &mut [PassingMbuf<'_>]) {
         let Self {
@@ -215,20 +215,20 @@ impl Point {
     }
 }
 
-// Packets of a burst that share a stamp, as they leave.
+// Packets of a burst that have the same stamp, when they leave.
 
-/// What was taken of a burst.
+/// Result of removing a burst's stamps.
 #[derive(Debug, Default)]
 struct Taken {
     pub bytes: u64,
-    /// By the number of a packet, from the lowest bit on: whether it had a stamp.
+    /// A bit for each packet, from the lowest: whether it had a stamp.
     stamped: u64,
-    /// Packets whose stamps are after the present; their delay is 0.
+    /// Packets whose stamps are later than the present time; their delay is 0.
     pub backward: u64,
 }
 
 impl Taken {
-    /// The number of the n-th stamped packet.
+    /// Returns the index of the n-th stamped packet.
     pub fn position(&self, n: usize) -> usize {
         let mut stamped = self.stamped;
         for _ in 0..n {
@@ -238,14 +238,14 @@ impl Taken {
     }
 }
 
-/// The stamp that the packets at the front of a burst share, if the first one has any.
+/// Returns the stamp of the packets at the front of a burst, if the first packet has one.
 #[inline]
 fn first_of(stamps: &Stamps, burst: &[PassingMbuf<'_>]) -> Option<SharedStamp> {
     (stamps.field).first_of(burst, |mbuf, last| stamps.ids.vouch(last, mbuf.port()))
 }
 
-/// Takes the stamps off [`BURST`] packets at most; a batch for packets in a row that share a stamp, and what their
-/// stamps say of each.
+/// Removes the stamps of at most [`BURST`] packets. Returns a batch for consecutive packets with the same stamp, and
+/// the content of the stamps.
 #[inline]
 fn take(
     meter: &Meter,
@@ -289,7 +289,7 @@ fn take(
     taken
 }
 
-/// What a stamp says of its packet; its flow is about to be looked up.
+/// Reads a packet's stamp; its flow is about to be looked up.
 #[inline]
 fn member(meter: &Meter, stamps: &Stamps, batch: &Batch) -> impl Fn(&PassingMbuf<'_>) -> Member {
     let (flows, field, segment) = (meter.tagging().flows(), stamps.field, batch.segment);
@@ -307,7 +307,7 @@ fn member(meter: &Meter, stamps: &Stamps, batch: &Batch) -> impl Fn(&PassingMbuf
     }
 }
 
-/// The effect of a last word: a batch of no packets yet, its class, and whether the stamp is after the present.
+/// Evaluates a last word: returns an empty batch, its class, and whether the stamp is later than the present time.
 #[inline(never)]
 fn departure(meter: &Meter, offer: Offer<'_>, last: u64) -> (Batch, ClassIndex, bool) {
     let now = if meter.tagging().stamps_packets() && offer.is_present {
@@ -331,10 +331,10 @@ fn departure(meter: &Meter, offer: Offer<'_>, last: u64) -> (Batch, ClassIndex, 
 
 // Plans on their way from the control core to a transmit queue, and back when they are no longer used.
 
-/// Plans under way to a queue at most; none is sent while there is no room for it.
+/// Largest number of plans in flight to a queue; none is sent while there is no room.
 const PLANS_MAX: usize = 2;
 
-/// Another way to measure, from an epoch on; none: not at all.
+/// A new plan from an epoch on; `None` disables measuring.
 #[derive(Debug)]
 pub struct PlanChange {
     pub from: Epoch,
@@ -358,7 +358,7 @@ pub struct PlanReceiver {
 /// Both ends.
 pub fn plan_changes() -> (PlanSender, PlanReceiver) {
     let (coming_in, coming) = RingBuffer::new(PLANS_MAX);
-    // All that can be under way, and the one in use.
+    // All plans in flight, and the plan in use.
     let (gone, gone_out) = RingBuffer::new(PLANS_MAX + 1);
     let sender = PlanSender {
         coming: coming_in,
@@ -373,10 +373,10 @@ impl PlanSender {
         !self.coming.is_full()
     }
 
-    /// Sends a plan; to be called only while there [is room](Self::has_room).
+    /// Sends a plan. Call this only while there [is room](Self::has_room).
     pub fn send(&mut self, change: PlanChange) {
         let is_sent = self.coming.push(change).is_ok();
-        assert!(is_sent, "the caller asked for room");
+        assert!(is_sent, "the caller has checked for room");
     }
 
     /// Frees plans that are no longer in use.
@@ -386,8 +386,8 @@ impl PlanSender {
 }
 
 impl PlanReceiver {
-    /// Rolls over and seals epochs if it is time at `now`, and takes up a plan at the rollover to its
-    /// epoch or a later one.
+    /// Rolls over and seals epochs if it is time at `now`, and applies a plan at the rollover to its epoch or a later
+    /// one.
     #[inline]
     pub fn roll_over(&mut self, epochs: &mut Epochs, now: Ticks) {
         if let Some(epoch) = epochs.rollover_at(now)
@@ -400,7 +400,7 @@ impl PlanReceiver {
         epochs.tick(now);
         if let Some(old) = epochs.take_retired() {
             let is_sent = self.gone.push(old).is_ok();
-            debug_assert!(is_sent, "there is room for all plans under way");
+            debug_assert!(is_sent, "there is room for all plans in flight");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What Open vSwitch calls its ports and bridges.
+//! Reads Open vSwitch's names of its ports and bridges.
 //!
-//! `ovs-vswitchd` does not pass its names on to DPDK. The database by which it is configured has them:
+//! `ovs-vswitchd` does not pass its names on to DPDK, but its configuration database has them:
 //!
 //! | table | columns |
 //! |---|---|
 //! | `Interface` | `name`; of `options` the device (`dpdk-devargs`) or the socket (`vhost-server-path`) |
 //! | `Port`, `Bridge` | to which bridge the interface belongs |
 //!
-//! A thread of its own asks for these columns, and for every change of them (`monitor`, RFC 7047, section 4.1.5). It only reads.
-//! It reads on when the database has been restarted; until then, ports keep their names.
+//! A separate thread requests these columns and all changes to them (`monitor`, RFC 7047, section 4.1.5). It only
+//! reads. If the database is restarted, it reconnects; until then, ports keep their names.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -24,42 +24,42 @@ use std::{env, ffi::OsStr, fs, io, thread};
 use anyhow::{Context, Result, bail};
 use serde_json::{Deserializer, Value, json};
 
-/// Bytes of a message, at most: some ten thousand interfaces.
+/// Largest message in bytes, enough for some ten thousand interfaces.
 const MESSAGE_BYTES_MAX: u64 = 8 << 20;
 
-/// Bytes of a name, at most.
+/// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// How long a start, and a port that has just come, waits for names.
+/// How long the start, and each new port, waits for names.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long after a lost connection, or a vain attempt, the database is asked again.
+/// Pause before reconnecting to the database.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What the database says of the port of a device.
+/// The database's entry for the port of a device.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Named {
     pub name: String,
     pub bridge: String,
 }
 
-/// By device, or by socket; by its own name if an interface has neither, because the socket of a `dpdkvhostuser` port is
-/// named after it.
+/// By device or by socket. An interface without either is listed by its own name, because the socket of a
+/// `dpdkvhostuser` port has that name.
 type Ports = BTreeMap<String, Named>;
 
-/// The database's last answer; `None` before the first.
+/// The database's last response; `None` before the first.
 type Answer = Arc<Mutex<Option<Arc<Ports>>>>;
 
 /// The names in the database.
 #[derive(Debug)]
 pub struct OpenVSwitch {
     answer: Answer,
-    /// Devices that came lately and that the database does not name, since when.
+    /// New devices that the database does not name, and since when.
     unnamed: BTreeMap<String, Instant>,
 }
 
 impl OpenVSwitch {
-    /// Those of this program, if it is Open vSwitch. Waits for the first answer, but not long.
+    /// Returns the names of this program if it is Open vSwitch. Waits a short time for the first response.
     pub fn of_host() -> Option<Self> {
         let program = fs::read_link("/proc/self/exe").ok()?;
         let is_switch = program.file_name()?.as_bytes().starts_with(b"ovs-vswitchd");
@@ -68,7 +68,7 @@ impl OpenVSwitch {
         is_switch.then(|| Self::at(socket(&arguments, Path::new(&folder))))
     }
 
-    /// Those in the database at a socket.
+    /// Returns the names in the database at a socket.
     fn at(socket: PathBuf) -> Self {
         let answer = Answer::default();
         let (answered, first) = mpsc::channel();
@@ -89,7 +89,7 @@ impl OpenVSwitch {
             }
         };
         match thread.spawn(follow) {
-            // Without an answer, ports have DPDK's names until there is one.
+            // Until there is a response, ports have DPDK's names.
             Ok(_) => drop(first.recv_timeout(PATIENCE)),
             Err(error) => tracing::warn!("ports have DPDK's names: no thread: {error}"),
         }
@@ -99,12 +99,12 @@ impl OpenVSwitch {
         }
     }
 
-    /// The names as they are now.
+    /// The current names.
     pub fn names(&self) -> Option<Arc<Ports>> {
         answer_of(&self.answer)
     }
 
-    /// Whether the name of a device is known, or has been waited for.
+    /// Whether the name of a device is known, or the wait for it is over.
     pub fn is_settled(&mut self, device: &str) -> bool {
         let is_known = |names: Arc<Ports>| named(&names, device).is_some();
         if self.names().is_none_or(is_known) {
@@ -117,7 +117,7 @@ impl OpenVSwitch {
     }
 }
 
-/// What the database says of the port of a device or socket.
+/// Returns the database's entry for the port of a device or socket.
 pub fn named<'n>(names: &'n Ports, device: &str) -> Option<&'n Named> {
     let file = || Path::new(device).file_name()?.to_str();
     names.get(device).or_else(|| names.get(file()?))
@@ -128,7 +128,7 @@ fn answer_of(answer: &Answer) -> Option<Arc<Ports>> {
     answer.clone()
 }
 
-/// The socket of the database, as `ovs-vswitchd` understands its arguments.
+/// The socket of the database according to the arguments of `ovs-vswitchd`.
 fn socket(arguments: &[u8], folder: &Path) -> PathBuf {
     let mut arguments = arguments.split(|byte| *byte == 0);
     let named = arguments.find_map(|argument| argument.strip_prefix(b"unix:"));
@@ -179,7 +179,7 @@ fn send(stream: &mut UnixStream, message: &Value) -> io::Result<()> {
 struct Rows(BTreeMap<String, BTreeMap<String, Value>>);
 
 impl Rows {
-    /// Takes in what has changed: `new` is missing where a row was deleted.
+    /// Applies changes; a deleted row has no `new`.
     fn update(&mut self, tables: &Value) {
         for (table, changes) in tables.as_object().into_iter().flatten() {
             let rows = self.0.entry(table.clone()).or_default();
@@ -222,7 +222,7 @@ impl Rows {
     }
 }
 
-/// The name of a row, unless it would not fit in a label or between other words.
+/// The name of a row, unless it cannot be used as a label or in a line of text.
 fn name(row: &Value) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+@:/".contains(c);
     let name = row["name"].as_str()?;
@@ -230,8 +230,8 @@ fn name(row: &Value) -> Option<&str> {
     is_good.then_some(name)
 }
 
-/// What DPDK calls the device, or the path of the socket. DPDK's name of a device that is found by its address
-/// (`class=eth,mac=`), or of a representor, is not among the arguments.
+/// DPDK's name of the device, or the path of the socket. The arguments do not contain DPDK's name of a device that is
+/// found by its address (`class=eth,mac=`), or of a representor.
 fn device(options: &Value) -> Option<&str> {
     let option = |key: &str| {
         let mut pairs = options[1].as_array()?.iter();

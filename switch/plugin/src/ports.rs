@@ -1,7 +1,7 @@
-//! Which port of the program has which index.
+//! Assigns indices to ports of the program.
 //!
-//! An index belongs to a name for the life of the process, so that what was counted keeps its name. A port that comes back
-//! under its name has its index again, and its counters go on; a port that is renamed gets another.
+//! An index belongs to a name for the life of the process, so that counts keep their name. A port that comes back under
+//! its name gets its former index, and its counters continue; a renamed port gets another index.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,44 +10,44 @@ use contract::config::PORTS_MAX;
 use contract::ids::PortIndex;
 use dpdk_bindings::HostPort;
 
-/// All ports there are or were.
+/// All present and former ports.
 #[derive(Debug, Default)]
 pub struct PortTable {
     ports: Vec<NamedPort>,
-    /// Devices whose port has no index, which were logged.
+    /// Devices whose port got no index and that were logged.
     refused: Vec<String>,
 }
 
-/// A name, and what it names.
+/// A name and its device.
 #[derive(Debug)]
 pub struct NamedPort {
     name: String,
-    /// DPDK's name of the device that has the name, or had it last, or the path of the socket; empty once the device has
+    /// DPDK's name of the device that has the name or had it last, or the path of its socket; empty once the device has
     /// another name.
     device: String,
-    /// The port, while it is there.
+    /// The port, while it exists.
     pub port: Option<HostPort>,
 }
 
-/// The port that a queue belongs to, as the queue's own thread reads it.
+/// The port of a queue, as read by the queue's own thread.
 #[derive(Debug)]
 pub struct Home(AtomicU8);
 
 impl Home {
-    /// Of a queue that belongs to no port that is measured: no index is as great.
+    /// Value for queues without a measured port; greater than all indices.
     const NOWHERE: u8 = u8::MAX;
 
     pub fn nowhere() -> Self {
         Self(AtomicU8::new(Self::NOWHERE))
     }
 
-    /// From now on it belongs to `port`, or to none that is measured.
+    /// Assigns the queue to `port`, or to no measured port.
     pub fn move_to(&self, port: Option<PortIndex>) {
         let index = port.map_or(Self::NOWHERE, |port| port.0);
         self.0.store(index, Ordering::Relaxed);
     }
 
-    /// The port, beyond all that there are where it is none.
+    /// The port's index; greater than all indices if there is none.
     #[inline]
     pub fn port(&self) -> PortIndex {
         PortIndex(self.0.load(Ordering::Relaxed))
@@ -55,8 +55,8 @@ impl Home {
 }
 
 impl PortTable {
-    /// Takes in which ports there are now, and the names that they are `given`, by device; returns the indices of those that
-    /// came, went, or have other queues than before, in order.
+    /// Updates the ports to `present`, with the names `given` by device. Returns the indices of ports that were added
+    /// or removed, or have other queues than before, in order.
     pub fn update<'n>(
         &mut self,
         ports: &[HostPort],
@@ -81,8 +81,8 @@ impl PortTable {
         self.ports.iter().any(|known| known.device == device)
     }
 
-    /// Names a device as it is `given`, or else as its file if it is a socket. A name that another port of `present` has is
-    /// passed over.
+    /// Names a device as `given`, or else, if it is a socket, after its file. A name that another port of `present` has
+    /// is skipped.
     fn name_port(&mut self, device: &str, given: Option<&str>, present: &[HostPort]) {
         let before = self.ports.iter().position(|known| known.device == device);
         let keeps = |index: usize| given.is_none_or(|given| given == self.ports[index].name);
@@ -103,9 +103,7 @@ impl PortTable {
         let index = self.ports.iter().position(|known| known.name == name);
         if index.is_none() && self.ports.len() == PORTS_MAX {
             if before.is_none() && !self.refused.iter().any(|refused| refused == device) {
-                tracing::warn!(
-                    "port {name} is not measured: there were {PORTS_MAX} others before it"
-                );
+                tracing::warn!("port {name} is not measured: there are {PORTS_MAX} ports at most");
                 self.refused.push(device.to_owned());
             }
             return;
@@ -124,33 +122,33 @@ impl PortTable {
         }
     }
 
-    /// What the port at an index is called.
+    /// Name of the port at an index.
     pub fn name(&self, index: PortIndex) -> &str {
         self.ports.get(index.index()).map_or("", |port| &port.name)
     }
 
-    /// The port of that index, while it is there.
+    /// The port at an index, while it exists.
     pub fn port(&self, index: PortIndex) -> Option<&HostPort> {
         self.ports.get(index.index())?.port.as_ref()
     }
 
-    /// By index, the port while it is there.
+    /// Ports by index, while they exist.
     pub fn all(&self) -> impl Iterator<Item = Option<&HostPort>> {
         self.ports.iter().map(|known| known.port.as_ref())
     }
 
-    /// Ports that are there, with their indices.
+    /// Existing ports with their indices.
     pub fn present(&self) -> impl Iterator<Item = (PortIndex, &HostPort)> {
         let all = self.all().enumerate();
         all.filter_map(|(index, port)| Some((PortIndex::new(index), port?)))
     }
 
-    /// Whose queues the port with DPDK's number `id` has now.
+    /// Index of the port that has DPDK's number `id` now.
     pub fn of_port(&self, id: u16) -> Option<(PortIndex, &HostPort)> {
         self.present().find(|(_, port)| port.id == id)
     }
 
-    /// Names by index, and whether the port is there.
+    /// Names by index, and whether the port exists.
     pub fn names(&self) -> Vec<(String, bool)> {
         let ports = self.ports.iter();
         let names = ports.map(|known| (known.name.clone(), known.port.is_some()));
@@ -191,7 +189,7 @@ mod tests {
             table.update(&[port(0, "a", 2), port(1, "b", 1)], unnamed),
             [a]
         );
-        // The one in DPDK's port 0 is another now.
+        // DPDK's port 0 is another port now.
         assert_eq!(
             table.update(&[port(0, "c", 1), port(1, "b", 1)], unnamed),
             [a, c]
@@ -213,7 +211,7 @@ mod tests {
         }
         assert_eq!(table.names().len(), PORTS_MAX);
         assert_eq!(table.present().count(), 0);
-        // A port that would have another name keeps the one that it has.
+        // A port whose new name is taken keeps its present name.
         table.update(&[port(0, "p0", 1)], |_| Some("new"));
         assert_eq!(table.present().next().unwrap().0, PortIndex(0));
     }
@@ -253,10 +251,10 @@ mod tests {
         assert_eq!(table.update(&one, |_| Some("p1")), [p1]);
         assert_eq!(table.update(&one, |_| Some("p2")), [p1, p2]);
         assert_eq!(table.names(), called([("p1", false), ("p2", true)]));
-        // It is no longer said what it is called.
+        // Its name is no longer given.
         assert_eq!(table.update(&one, unnamed), []);
         assert_eq!(table.update(&one, |_| Some("p1")), [p1, p2]);
-        // Another device gets the name, once the first has gone.
+        // Another device gets the name once the first is gone.
         let both = [port(0, "net_0", 1), port(1, "net_1", 1)];
         assert_eq!(table.update(&both, |_| Some("p1")), [PortIndex(2)]);
         assert_eq!(table.name(PortIndex(2)), "net_1");

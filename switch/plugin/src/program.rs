@@ -1,4 +1,5 @@
-//! The program as a reload changes it: its ports and queues as they come and go, and the plan of each queue.
+//! The reconfigurable state of the program: its ports and queues, which may be added and removed at any time, and the
+//! plan of each queue.
 
 use std::time::Duration;
 
@@ -21,21 +22,25 @@ use crate::open_vswitch::{self, OpenVSwitch};
 use crate::ports::PortTable;
 use crate::taps::{Queue, Taps};
 
-/// How long a queue rests before its epochs are rolled over for it: less than any grace but the least.
+/// How long a queue is idle before its epochs are rolled over for it; less than any grace except the shortest.
 const REST: Duration = Duration::from_millis(2);
 
-/// Settings that cannot change while the program runs, with all below them, in addition to those of `vernierd`, and why.
+/// Settings that, with all keys below them, cannot change while the program runs, in addition to those of `vernierd`,
+/// and the reasons.
 const FIXED: [(&str, &str); 3] = [
     ("classes", CLASSES),
     ("rules", CLASSES),
-    ("measurement.stamps", "packets under way have their stamps"),
+    (
+        "measurement.stamps",
+        "packets in flight carry stamps made with the present value",
+    ),
 ];
 
-const CLASSES: &str = "packets under way have their classes";
+const CLASSES: &str = "packets in flight carry their present class";
 
-const HASHES: &str = "packets carry no hashes of this kind since the start";
+const HASHES: &str = "packets do not carry these hashes, which the start did not ask for";
 
-/// Another program, with its queues.
+/// The host program with its queues.
 pub struct Program {
     host: Host<'static>,
     /// The names of its ports, if it is Open vSwitch.
@@ -45,17 +50,17 @@ pub struct Program {
     rate: TickRate,
     pub ports: PortTable,
     taps: Taps,
-    /// Most memory, where the settings name none.
+    /// Maximum memory, if the settings do not set it.
     budget_mib: Option<usize>,
     /// Number of the generation.
     pub number: GenerationId,
-    /// The epoch with which the settings in use begin; none if queues came or went since then.
+    /// The epoch with which the settings in use begin; `None` if queues were added or removed since.
     settled_from: Option<Epoch>,
-    /// Queues came or went since then.
+    /// Whether queues were added or removed since then.
     pub has_changed: bool,
-    /// What the control core is to hear at the end of this poll.
+    /// Events for the control core at the end of this poll.
     pub said: Vec<Event>,
-    /// Ports that are not measured as they are now until the epoch is over.
+    /// Ports whose new state is not measured until the end of this epoch.
     unsettled: Vec<(PortIndex, Epoch)>,
     /// By port.
     watched: Vec<Watched>,
@@ -64,15 +69,15 @@ pub struct Program {
 /// A generation of the program.
 pub struct Plans {
     number: GenerationId,
-    /// Other settings than those in use.
+    /// The new settings, if they differ from those in use.
     settings: Option<HostConfig>,
-    /// In what they differ.
+    /// The keys in which they differ.
     difference: Difference,
-    /// For each transmit queue; none: it is not measured.
+    /// A plan for each transmit queue; `None` if it is not measured.
     queues: Vec<(Queue, Option<Box<Plan>>)>,
 }
 
-/// What is known of a port other than its queues.
+/// Properties of a port other than its queues.
 #[derive(Debug, Default)]
 struct Watched {
     is_up: bool,
@@ -106,14 +111,14 @@ impl Program {
         }
     }
 
-    /// Sees which ports and queues there are.
+    /// Updates ports and queues.
     pub fn look(&mut self) {
         let changed = self.look_at_ports();
         self.watched
             .resize_with(self.ports.names().len(), Watched::default);
         for &index in &changed {
             self.has_changed = true;
-            // Until a plan is made for what it is now.
+            // Until there is a plan for its new state.
             self.unsettled.push((index, Epoch(u64::MAX)));
             if let Some(port) = self.ports.port(index) {
                 self.taps.attend(&self.host, port);
@@ -148,7 +153,7 @@ impl Program {
         }
     }
 
-    /// Sees which ports there are, and what they are called; those that came, went, or have other queues than before.
+    /// Updates the ports and their names; returns those that were added or removed, or have other queues than before.
     fn look_at_ports(&mut self) -> Vec<PortIndex> {
         let (names, ports) = (&self.settings.port_names, &mut self.ports);
         let mut present = self.host.ports();
@@ -166,7 +171,7 @@ impl Program {
         })
     }
 
-    /// What is known of a port.
+    /// Reads the properties of a port.
     pub fn port(&self, port: PortIndex) -> PortFact {
         let watched = self.watched.get(port.index());
         let (Some(watched), Some(port)) = (watched, self.ports.port(port)) else {
@@ -186,12 +191,12 @@ impl Program {
             is_up: watched.is_up,
             is_removed: false,
             link_flaps: watched.flaps,
-            // The driver's counters are the program's to read.
+            // Only the program may read the driver's counters.
             ..PortFact::default()
         }
     }
 
-    /// Marks the present epoch for what is not measured as it should be.
+    /// Marks the current epoch for ports that are not measured correctly.
     pub fn mark(&mut self, present: Epoch) {
         let said = &mut self.said;
         self.unsettled.retain(|&(port, until)| {
@@ -207,7 +212,7 @@ impl Program {
         }
     }
 
-    /// Rolls epochs over for queues that rest, and frees plans that are no longer in use.
+    /// Rolls epochs over for idle queues, and frees plans that are no longer in use.
     pub fn keep_up(&mut self) {
         let rest_ticks = self.rate.ticks_in(REST);
         for (_, tap) in self.taps.departures() {
@@ -216,10 +221,10 @@ impl Program {
         }
     }
 
-    /// The keys in which new settings differ from those in use.
+    /// Returns the keys in which new settings differ from those in use.
     ///
     /// # Errors
-    /// What cannot change while the program runs, and why.
+    /// The keys that cannot change while the program runs, and why.
     fn changes(&self, new: &HostConfig) -> Result<Vec<String>> {
         let (names, old) = (self.ports.names(), &self.settings);
         let (mut keys, mut fixed) = (Vec::new(), Vec::new());
@@ -244,7 +249,7 @@ impl Program {
         Ok(keys)
     }
 
-    /// Makes plans by other settings, or by those in use, for the queues that there are.
+    /// Makes plans for the existing queues, from new settings or from those in use.
     fn plan(
         &mut self,
         settings: Option<HostConfig>,
@@ -340,7 +345,7 @@ impl Target for Program {
         }
         self.number = generation.number;
         self.settled_from = generation.settings.is_some().then_some(from);
-        // It was prepared in this very poll.
+        // The change was prepared in this poll.
         self.has_changed = false;
         if let Some(settings) = generation.settings {
             self.settings = settings;
@@ -357,7 +362,7 @@ impl Target for Program {
     }
 }
 
-/// Refuses queues whose shards take more memory than they may.
+/// Refuses settings whose shards exceed the memory limit.
 fn keep_budget<'l>(
     config: &Config,
     whole: &ShardLayout,
@@ -373,7 +378,7 @@ fn keep_budget<'l>(
         queues += 1;
         bytes += SHARDS_PER_WORKER * part.size_bytes().total();
     }
-    // Sums under assembly, and what is decoded.
+    // Memory for sums under assembly and for decoding.
     bytes += 2 * SHARDS_PER_WORKER * whole.clone().without_flows().size_bytes().total();
     let mib = bytes >> 20;
     if mib > budget_mib {
@@ -386,7 +391,7 @@ fn keep_budget<'l>(
     Ok(())
 }
 
-/// Why what stands at `path` cannot change while the program runs.
+/// Returns why the key at `path` cannot change while the program runs.
 fn why_fixed(path: &str) -> Option<&'static str> {
     let is_under = |(key, _): &&(&str, &str)| {
         let rest = path.strip_prefix(*key);

@@ -1,19 +1,19 @@
-//! What a packet carries from the queue that gave it to the queue that is offered it.
+//! The stamp that a packet carries from its receive queue to its transmit queue.
 //!
 //! ```text
-//!  word 0   flow hash                 nothing, where only an LDA is kept
+//!  word 0   flow hash                 absent if only an LDA is configured
 //!  word 1   packet hash               likewise
 //!  word 2   class, 8 bits | port, 8 bits | when it was received, the low 48 bits of the counter
 //! ```
 //!
-//! 48 bits of a counter of 3 GHz come round after 26 hours; half of them are the past. The epoch follows from the
+//! 48 bits of a 3 GHz counter wrap around after 26 hours; half of this range is the past. The epoch is derived from the
 //! time.
 //!
-//! The flag is proof that the words are this packet's. Programs clear flags that they do not know,
-//! testpmd's own macswap among them; then the words speak for themselves, if they name the port that
-//! the mbuf says the packet came in by. The last word of what was recorded is 0, every packet that a port
-//! gives is stamped anew, and DPDK takes the port off an mbuf that is given to a new packet
-//! (`rte_pktmbuf_reset`): so what a program made itself never passes for something that it received.
+//! The flag shows that the words are valid. But some programs, such as testpmd's macswap, clear flags that they do not
+//! know. Then the words are valid if they name the port by which, according to the mbuf, the packet arrived. The last
+//! word is cleared when a packet is recorded, every received packet is stamped again, and DPDK clears the port of an
+//! mbuf that is allocated for a new packet (`rte_pktmbuf_reset`). So a packet made by the program is never taken for a
+//! received one.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -25,10 +25,10 @@ use switch::packet_io::ClassIndex;
 const TIME_BITS: u32 = 48;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// DPDK's number for no port of ours; `RTE_MBUF_PORT_INVALID` is another.
+/// Value for no measured port; different from `RTE_MBUF_PORT_INVALID`.
 pub const NO_PORT: u16 = u16::MAX - 1;
 
-/// DPDK's numbers of our ports, by port.
+/// DPDK's numbers of measured ports, by index.
 #[derive(Debug)]
 pub struct PortIds([AtomicU16; PORTS_MAX]);
 
@@ -38,14 +38,14 @@ impl PortIds {
         Self([const { AtomicU16::new(NO_PORT) }; PORTS_MAX])
     }
 
-    /// The port at `index` has this number now, or is none.
+    /// Sets DPDK's number of the port at `index`, or none.
     pub fn set(&self, index: usize, id: Option<u16>) {
         if let Some(known) = self.0.get(index) {
             known.store(id.unwrap_or(NO_PORT), Ordering::Relaxed);
         }
     }
 
-    /// Whether this last word names the port that a packet without the flag came in by.
+    /// Whether this last word names the ingress port of a packet without the flag.
     #[inline]
     pub fn vouch(&self, last: u64, came_by: u16) -> bool {
         let index = port_of(last).index();
@@ -60,12 +60,13 @@ fn port_of(word: u64) -> PortIndex {
     PortIndex((word >> TIME_BITS) as u8)
 }
 
-/// The last word of a stamp, read.
+/// The decoded last word of a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// When the packet was received.
     pub arrived: Ticks,
-    /// Whether that seemed to be after the present, by under half of what the stamp's bits hold: then it is now.
+    /// Whether the stamp was later than the present time, by less than half of its range; `received` is then the
+    /// present time.
     pub is_backward: bool,
     pub port: PortIndex,
     pub class: ClassIndex,
@@ -79,10 +80,10 @@ pub fn last_word(port: PortIndex, class: ClassIndex, now: Ticks) -> u64 {
 }
 
 impl Stamp {
-    /// Reads the last word of a packet that was received before `now`, and not half a day ago.
+    /// Decodes the last word of a packet that was received within half a day before `now`.
     #[inline]
     pub fn read(last: u64, now: Ticks) -> Self {
-        // The top bit of so many is the sign: another core's counter may be some ticks ahead.
+        // The top bit is the sign, because another core's counter may be some ticks ahead.
         let behind = now.since(Ticks(last)) << (u64::BITS - TIME_BITS);
         let delay = behind.cast_signed() >> (u64::BITS - TIME_BITS);
         Self {

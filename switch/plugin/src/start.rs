@@ -1,4 +1,4 @@
-//! From the constructor's thread to a control core at work.
+//! Starts the control core from the constructor's thread.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -34,13 +34,13 @@ use crate::program::Program;
 use crate::taps::{Taps, VhostWarning};
 use crate::telemetry;
 
-/// The file with the settings; without it all is as [`HostConfig::default`] says.
+/// The file with the settings; without it, [`HostConfig::default`] applies.
 const CONFIG: &str = "VERNIER_CONFIG";
 
-/// How often a program that has no port yet is looked at.
+/// How often a program without ports is checked.
 const WAIT: Duration = Duration::from_millis(5);
 
-/// How long the control core rests between two looks.
+/// Pause of the control core between two polls.
 const REST: Duration = Duration::from_millis(2);
 
 /// Waits for the program's first port, and measures until the process ends.
@@ -51,13 +51,13 @@ pub fn start() {
     }
 }
 
-/// How often a program is looked at by a second copy of the plugin, which only waits to say so.
+/// How often a second copy of the plugin, which only waits to log that, checks the program.
 const WAIT_OF_COPY: Duration = Duration::from_millis(200);
 
-/// The program, once it has a port. Before that nothing is said: EAL may still be at work on its log.
+/// Waits for the program's first port. Logs nothing before that, because EAL may still be setting up its log.
 fn wait_for_host(vhost_warning: &mut VhostWarning) -> Result<Host<'static>> {
     if let Some(path) = plugin::other_copy() {
-        // The program's vhost-user ports are shown to the other copy alone.
+        // Packets of vhost-user ports are shown only to the other copy.
         while Host::find()?.is_none() && !misses_vhost() {
             thread::sleep(WAIT_OF_COPY);
         }
@@ -74,7 +74,7 @@ fn wait_for_host(vhost_warning: &mut VhostWarning) -> Result<Host<'static>> {
     }
 }
 
-/// What answers, and what reports, as configured; a request for a reload sets `reload`.
+/// Starts the HTTP server and reports, as configured; a request for a reload sets `reload`.
 fn answering(
     settings: &HostConfig,
     reload: &Arc<AtomicBool>,
@@ -87,7 +87,7 @@ fn answering(
     Ok((server, sender))
 }
 
-/// What receive queues do.
+/// Returns the settings of receive queues.
 fn stamper(field: StampField, hasher: &Hasher, config: &Config, layout: &ShardLayout) -> Stamper {
     Stamper {
         field,
@@ -108,7 +108,7 @@ fn run() -> Result<()> {
         None => HostConfig::default(),
     };
     if host.is_secondary() {
-        bail!("this is a secondary process: load it into the primary one, whose the ports are");
+        bail!("this is a secondary process; load the plugin into the primary one");
     }
     cpus::keep_off(&host.cpus(), &cpus::usable());
     if let Some(warning) = clock_warning() {
@@ -170,13 +170,13 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-// The plugin's log: lines where the program's DPDK logs.
+// The plugin's log, which writes lines to the log of the program's DPDK.
 
-/// Sends what is traced to DPDK's log, and panics, too.
+/// Sends trace events and panics to DPDK's log.
 fn start_log() {
     let filter = EnvFilter::try_from_env("VERNIER_LOG")
         .unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
-    // In vain only where it was done before.
+    // Fails only if it was done before.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(DpdkLog)

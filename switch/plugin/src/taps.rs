@@ -1,5 +1,5 @@
-//! The program's queues, each tapped once and for as long as the process lives: DPDK keeps callbacks by
-//! a port's number, whatever device has that number next.
+//! The program's queues, each tapped once for the life of the process, because DPDK keeps callbacks by port number,
+//! whichever device has the number next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::stamp::PortIds;
 /// DPDK's numbers of a port and its queue.
 pub type Queue = (u16, u16);
 
-/// All queues that there ever were.
+/// All present and former queues.
 #[derive(Debug)]
 pub struct Taps {
     stamper: Stamper,
@@ -33,11 +33,11 @@ pub struct Taps {
     workers: NewWorkers,
 }
 
-/// Queues as the control core's workers, numbered as they come.
+/// Transmit queues as workers of the control core, numbered in the order in which they are added.
 #[derive(Debug, Default)]
 struct NewWorkers {
     number: usize,
-    /// Those that the control core does not know yet.
+    /// Workers that the control core does not know yet.
     said: Vec<Event>,
 }
 
@@ -58,7 +58,7 @@ impl NewWorkers {
 #[derive(Debug)]
 struct Tapped<T> {
     tap: T,
-    /// The port for which DPDK refused; none once it did not.
+    /// The port for which DPDK refused the callback; `None` once it accepted.
     refused_by: Option<u32>,
 }
 
@@ -69,9 +69,9 @@ pub struct TransmitTap {
     pub plans: PlanSender,
     /// Its number among the control core's workers.
     pub worker: WorkerIndex,
-    /// Whether it has been sent a plan that still holds.
+    /// Whether it has received a plan that is still valid.
     pub is_planned: bool,
-    /// Its unmeasured packets at the last look.
+    /// Its unmeasured packets at the last check.
     unmeasured: u64,
 }
 
@@ -87,7 +87,7 @@ impl Taps {
         }
     }
 
-    /// What flows are known by.
+    /// How flows are hashed.
     pub fn hasher(&self) -> &Hasher {
         &self.stamper.hasher
     }
@@ -97,8 +97,7 @@ impl Taps {
         self.stamper.hashing
     }
 
-    /// Taps those queues of a port that are not tapped yet; they belong to no port before they are
-    /// [assigned](Self::assign).
+    /// Taps all untapped queues of a port; they belong to no port until they are [assigned](Self::assign).
     pub fn attend(&mut self, host: &Host<'_>, port: &HostPort) {
         let Self {
             stamper,
@@ -132,7 +131,7 @@ impl Taps {
         }
     }
 
-    /// Says to every queue whose it is now.
+    /// Assigns every queue to its present port.
     pub fn assign(&self, ports: &PortTable) {
         for (index, port) in ports.all().enumerate() {
             self.ids.set(index, port.map(|port| port.id));
@@ -147,23 +146,23 @@ impl Taps {
         }
     }
 
-    /// Workers that the control core does not know yet, once each.
+    /// Returns workers that the control core does not know yet, each once.
     pub fn take_new_workers(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.workers.said)
     }
 
-    /// A transmit queue that is tapped.
+    /// A tapped transmit queue.
     pub fn departure(&mut self, queue: Queue) -> Option<&mut TransmitTap> {
         self.departures.get_mut(&queue).map(|queue| &mut queue.tap)
     }
 
-    /// Every transmit queue, with the numbers of its port and its own.
+    /// Every transmit queue, with the numbers of its port and queue.
     pub fn departures(&mut self) -> impl Iterator<Item = (Queue, &mut TransmitTap)> {
         let queues = self.departures.iter_mut();
         queues.map(|(&number, queue)| (number, &mut queue.tap))
     }
 
-    /// Whether every queue can be sent another plan.
+    /// Whether every queue has room for another plan.
     pub fn have_room(&self) -> bool {
         let mut queues = self.departures.values();
         queues.all(|queue| queue.tap.plans.has_room())
@@ -171,7 +170,7 @@ impl Taps {
 }
 
 impl<T> Tapped<T> {
-    /// Taps it, unless that was done or refused for this very port.
+    /// Taps the queue, unless that was already done, or refused for this port.
     fn tap_once(
         &mut self,
         port: &HostPort,
@@ -202,7 +201,7 @@ impl TransmitTap {
         schedule: EpochSchedule,
         (worker, counters): (WorkerIndex, Arc<WorkerCounters>),
     ) -> Self {
-        // It measures nothing yet.
+        // The queue measures nothing yet.
         let meter = Meter::new(stamper.hasher.clone(), schedule, None, Ticks(tsc::now()));
         let stamps = Stamps {
             field: stamper.field,
@@ -227,12 +226,12 @@ impl TransmitTap {
     }
 }
 
-// Says, once, that the program has ports whose packets nothing shows.
+// Logs, once, that the program has ports whose packets are not visible.
 
-/// How often it is asked: that reads the names of all threads.
+/// How often this is checked, because it reads the names of all threads.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Whether it was said, and when it was asked last.
+/// Whether it was logged, and the time of the last check.
 #[derive(Debug, Default)]
 pub struct VhostWarning {
     is_said: bool,
@@ -240,7 +239,7 @@ pub struct VhostWarning {
 }
 
 impl VhostWarning {
-    /// Asks, if it is time.
+    /// Checks, if it is time.
     pub fn look(&mut self) {
         let is_due = |asked: Instant| asked.elapsed() >= ASK_EVERY;
         if self.is_said || !self.asked.is_none_or(is_due) {

@@ -1,4 +1,4 @@
-//! Answers to DPDK's telemetry, which a program's operator may look at anyway (`dpdk-telemetry.py`).
+//! Responses to DPDK's telemetry, which operators of DPDK programs use (`dpdk-telemetry.py`).
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use dpdk_bindings::telemetry::{self, Column, Command, Values};
 use records::query::{FlowOrder, FlowQuery};
 use records::snapshot::Stamped;
 
-/// Most rows of an answer: telemetry's answers end after 16 KiB.
+/// Largest number of rows in a response, because telemetry's responses end after 16 KiB.
 const ROWS_MAX: usize = 64;
 
-/// Flows that are listed without parameters.
+/// Number of flows listed without parameters.
 const FLOWS: usize = 10;
 
-/// Answers from what is published from now on.
+/// Registers commands that answer from the published snapshot.
 pub fn offer(host: &Host<'_>, published: Arc<Published>) {
     let answer = move |command, parameters: &str| table(command, parameters, &published);
     if let Err(errno) = telemetry::offer(host, answer) {
@@ -35,7 +35,7 @@ fn table(command: Command, parameters: &str, published: &Published) -> Option<Ve
     }
 }
 
-/// Segments with packets in the last minute, of one egress port where it is named.
+/// Segments with packets in the last minute, of one egress port if it is given.
 fn segments(egress: &str, published: &Published) -> Vec<Column> {
     let snapshot = published.read();
     let is_asked = |of: &str| egress.is_empty() || of == egress;
@@ -56,7 +56,7 @@ fn segments(egress: &str, published: &Published) -> Vec<Column> {
     ]
 }
 
-/// The flows with most bytes.
+/// The flows with the most bytes.
 fn flows(limit: usize, published: &Published) -> Vec<Column> {
     let query = FlowQuery {
         limit,

@@ -1,8 +1,7 @@
-/* Loaded into a program before all else (LD_PRELOAD): makes it visible when somebody reads what a driver
- * has freed. DPDK's heap gives no sign of that, and the moment is short. So here
- *  - what net_af_packet allocates lies in pages of its own, which nobody may touch once it is freed;
- *  - a port that closes takes long between its driver's end and its own;
- *  - what the plugin asks of drivers, it is answered late, as if its thread had lost its CPU.
+/* Preloaded into a program (LD_PRELOAD), to detect reads of memory that a driver has freed. DPDK's heap does not detect them, and the moment is short. So here
+ *  - allocations of net_af_packet are in pages of their own, which are inaccessible after they are freed;
+ *  - closing a port takes a long time between the end of its driver and the end of the port;
+ *  - calls of the plugin to drivers return late, as if its thread had lost its CPU.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,7 +24,7 @@ static struct block {
 	size_t len;
 } blocks[BLOCKS];
 
-/* The next definition of the function that calls this: DPDK's own. */
+/* The next definition of the calling function: DPDK's own. */
 #define REAL(name) ((__typeof__(&name))(uintptr_t)real(#name))
 
 static void *real(const char *name)
@@ -45,7 +44,7 @@ static bool is_from(void *caller, const char *object)
 	       strstr(info.dli_fname, object) != NULL;
 }
 
-/* Pages of their own, or NULL where it is not the driver that asks. */
+/* Allocates separate pages, or returns NULL if the caller is not the driver. */
 static void *fenced(void *caller, size_t len)
 {
 	void *start = NULL;
@@ -96,7 +95,7 @@ void rte_free(void *start)
 		if (block->start != start)
 			continue;
 		is_fenced = true;
-		/* Never mapped anew, so that no later block hides a reader of this one. */
+		/* Never mapped again, so that no later block hides a read of this one. */
 		if (mprotect(start, block->len, PROT_NONE) != 0)
 			abort();
 	}

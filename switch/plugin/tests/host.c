@@ -1,5 +1,4 @@
-/* A program that moves packets between a port's queues. `fork`: and lets a child do the same;
- * `full`: with no room left in its mbufs.
+/* A program that moves packets between a port's queues. With `fork`, a child does the same; with `full`, there is no room left in its mbufs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ static unsigned long forward(unsigned int seconds)
 	return packets;
 }
 
-/* Takes whatever bytes of the mbuf are free. */
+/* Takes all free bytes of the mbuf. */
 static void full(void)
 {
 	struct rte_mbuf_dynfield field = {.size = 8, .align = 1};

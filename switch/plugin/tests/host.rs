@@ -1,5 +1,5 @@
-//! A program of our own: it forks, and its child is not measured; it leaves no room in its mbufs, and is
-//! not measured at all. The plugin says so once, and the program goes on.
+//! A program of our own. If it forks, its child is not measured; if it leaves no room in its mbufs, it is not measured
+//! at all. The plugin logs this once, and the program continues.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use std::process::Command;
 use serde_json::json;
 use support::{Plugin, run};
 
-/// Runs the program; what it said, and what the plugin had to say.
+/// Runs the program; returns its output, and the plugin's complaints.
 fn host(plugin: &Plugin, what: &str) -> (String, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("host");

@@ -1,5 +1,5 @@
-//! Debian's Open vSwitch with DPDK, unmodified, with the plugin in it: a bridge between two hosts in
-//! namespaces of their own, over `net_af_packet`.
+//! Debian's unmodified Open vSwitch with DPDK, with the plugin loaded: a bridge between two hosts in separate
+//! namespaces, over `net_af_packet`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +16,7 @@ use serde_json::json;
 use support::ovs::{self, MEMORY_MIB, OpenVSwitch};
 use support::{PATIENCE, Plugin, huge_pages};
 
-/// Waits until there are two ports, of this name and `p2`, and none that DPDK named.
+/// Waits until there are two ports, this name and `p2`, and none with DPDK's names.
 fn wait_for_name(plugin: &Plugin, name: &str) {
     let what = format!("a port {name}");
     let mut wanted = [name, "p2"].map(|name| format!("{name} of br0"));
@@ -66,7 +66,7 @@ fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
     };
     plugin.wait("/api/v1/flows?limit=100", "the connection's flow", measured);
     let began = Instant::now();
-    // A flow that has just been reported gets its series with the next of the epochs.
+    // A flow that was just reported gets its series in the next epoch.
     let page = loop {
         let page = plugin.get("/metrics").unwrap();
         let delay_s = page.lines().find_map(|line| {
@@ -81,13 +81,13 @@ fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
         assert!(began.elapsed() < PATIENCE, "no series of the flow: {page}");
         thread::sleep(Duration::from_millis(50));
     };
-    // ICMP echo: the first may have gone before flows were tracked.
+    // ICMP echo: the first packet may have left before flows were tracked.
     while !plugin.get("/metrics").unwrap().contains("/icmp") {
         assert!(began.elapsed() < PATIENCE, "no series of the ping: {page}");
         let ping = hosts.inside(1, "ping -c 1 -W 1 10.98.0.2").output();
         assert!(ping.unwrap().status.success());
     }
-    // It has Open vSwitch's name, and the name that it has next.
+    // It has Open vSwitch's name, and after a change the new name.
     wait_for_name(&plugin, "p1");
     switch.tell(&["del-port", "br0", "p1"]);
     switch.add_port("q1", 1, "dpdk", &ovs::af_packet(1, &hosts));

@@ -1,5 +1,5 @@
-//! Ports that stop, close and come back while the plugin looks at them. What a driver has freed nobody may
-//! read, and when a port closes DPDK tells of it only afterwards: the crash would be the program's.
+//! Ports that stop, close and come back while the plugin observes them. The plugin must not read memory that a driver
+//! has freed, and DPDK announces that a port is closed only afterwards. A mistake would crash the program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -54,7 +54,7 @@ fn nothing_is_asked_of_a_driver_that_may_have_freed_its_queues() {
         testpmd.wait_for("is attached. Now total ports is 4", round + 1);
         testpmd.wait_for("Accumulated forward statistics", round + 1);
     }
-    // It measures them still: what circulates between both ends of the pair.
+    // It still measures the packets that circulate between both ends of the pair.
     plugin.wait_for_good_epochs();
     testpmd.tell("stop");
     testpmd.quit_quietly();

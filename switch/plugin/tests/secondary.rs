@@ -1,4 +1,5 @@
-//! A secondary process, whose ports are another's: refused with a word. Needs root and huge pages.
+//! The plugin refuses a secondary process, whose ports belong to another process, with a message. Needs root and huge
+//! pages.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +18,7 @@ use std::time::Instant;
 use support::{PATIENCE, Plugin, huge_pages, run};
 use testkit::process::Process;
 
-/// Where huge pages are files, which two processes can share.
+/// Mount point of huge pages as files, which two processes can share.
 struct Mount(PathBuf);
 
 impl Mount {

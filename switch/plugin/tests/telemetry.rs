@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use support::testpmd::Testpmd;
 use support::{Plugin, capture};
 
-/// What `dpdk-telemetry.py` says to a command.
+/// Returns the output of `dpdk-telemetry.py` for a command.
 fn ask(prefix: &str, command: &str) -> Value {
     let mut asked = Command::new("dpdk-telemetry.py")
         .args(["-f", prefix])
@@ -26,7 +26,7 @@ fn ask(prefix: &str, command: &str) -> Value {
     writeln!(asked.stdin.take().unwrap(), "{command}").unwrap();
     let said = asked.wait_with_output().unwrap().stdout;
     let said = String::from_utf8(said).unwrap();
-    // Before the answer it says who answers.
+    // A line about the program comes before the response.
     let name = command.split(',').next().unwrap();
     let answer = said.lines().find_map(|line| {
         line.strip_prefix("--> ")

@@ -1,4 +1,4 @@
-//! Debian's `dpdk-testpmd`, unmodified, with the plugin in it.
+//! Debian's unmodified `dpdk-testpmd` with the plugin.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ use support::testpmd::Testpmd;
 use support::{Plugin, capture};
 use testkit::page::{Expected, Page, cells, list, text};
 
-/// Two devices that give this capture for ever.
+/// Two devices that repeat this capture for ever.
 fn captures(folder: &Path, flows: u16) -> [String; 2] {
     let file: PathBuf = folder.join("flows.pcap");
     capture(&file, flows);
@@ -26,7 +26,7 @@ fn captures(folder: &Path, flows: u16) -> [String; 2] {
     [0, 1].map(|n| format!("net_pcap{n},rx_pcap={file},infinite_rx=1"))
 }
 
-/// The sum of what testpmd says of all ports, such as of `TX-packets:`.
+/// A sum over all ports that testpmd prints, such as `TX-packets:`.
 fn total(said: &str, what: &str) -> u64 {
     let all = said.rsplit_once("Accumulated forward statistics for all ports");
     let figure = all.unwrap().1.split_once(what).unwrap().1;
@@ -64,7 +64,7 @@ fn flows_are_measured_and_every_packet_is_counted() {
     let Some((_folder, plugin, testpmd)) = swapping(settings) else {
         return;
     };
-    // Both ways, each flow with its own delay.
+    // Both directions, each flow with its own delay.
     let flows = plugin.wait("/api/v1/flows?limit=200", "a hundred flows", |answer| {
         let flows = answer["flows"].as_array()?.clone();
         (flows.len() == 100).then_some(flows)
@@ -107,7 +107,7 @@ fn an_lda_alone_counts_and_estimates_as_well() {
     }
 }
 
-/// What the page's table of segments should show.
+/// Expected content of the page's table of segments.
 fn segments(plugin: &Plugin) -> Option<(Option<u64>, Expected)> {
     let answer = plugin.json("/api/v1/segments")?;
     let mut expected = Expected::new();
@@ -164,7 +164,7 @@ fn tables_lie_in_huge_pages_although_testpmd_locks_its_memory() {
     assert!(testpmd.quit().0.success());
 }
 
-/// Waits until the LDAs of so many segments agree with the stamps: the estimators' proof.
+/// Waits until the LDAs of this number of segments agree with the stamps.
 fn agrees(plugin: &Plugin, segments: usize) {
     let agree = |answer: &Value| {
         let totals = answer["segments"].as_array()?.iter();
@@ -178,13 +178,15 @@ fn agrees(plugin: &Plugin, segments: usize) {
     plugin.wait("/api/v1/segments", "LDAs that agree with the stamps", agree);
 }
 
-/// Stops testpmd: what it says that it forwarded is what was counted, packet by packet, and the plugin said nothing.
+/// Stops testpmd. The packets that it reports as forwarded must equal those counted, and the plugin must not have
+/// complained.
 fn is_counted(plugin: &Plugin, testpmd: Testpmd) {
     let complained = counted(plugin, testpmd);
     assert!(!complained.contains("VERNIER"), "{complained}");
 }
 
-/// Stops testpmd, and compares what it says that it forwarded with what was counted; what it complained of.
+/// Stops testpmd, and compares the packets that it reports as forwarded with those counted; returns the plugin's
+/// complaints.
 fn counted(plugin: &Plugin, mut testpmd: Testpmd) -> String {
     testpmd.tell("stop");
     testpmd.wait_for("Accumulated forward statistics for all ports", 1);
@@ -193,7 +195,7 @@ fn counted(plugin: &Plugin, mut testpmd: Testpmd) -> String {
     let received = total(&said, "RX-packets:");
     let what = format!("{offered} packets counted as sent");
     plugin.wait("/api/v1/snapshot", &what, |snapshot| {
-        // What testpmd throws away before it begins is received, too.
+        // Packets that testpmd discards before it starts are also received.
         let is_all = sum(snapshot, "ports", "rx_packets") >= received;
         (is_all && sum(snapshot, "ports", "tx_packets") == offered).then_some(())
     });
@@ -223,7 +225,7 @@ fn a_second_copy_refuses_and_the_first_measures() {
     );
 }
 
-/// What does not change from one run to the next: `net_null` draws its addresses.
+/// The parts that do not change between runs; `net_null` draws random addresses.
 fn known(said: &str) -> Vec<&str> {
     let lines = said.lines();
     let drawn = |line: &&str| !line.starts_with("MAC address:") && !line.starts_with("Port ");
@@ -300,7 +302,7 @@ fn whatever_is_wrong_turns_it_off_with_one_line_and_the_program_runs_on() {
     }
 }
 
-/// How long queues come and go: a minute in CI.
+/// How long queues are added and removed: a minute in CI.
 fn soak() -> Duration {
     let seconds = std::env::var("VERNIER_SOAK_SECONDS").ok();
     Duration::from_secs(
@@ -360,7 +362,7 @@ fn soak_ports_and_queues_come_and_go_under_load() {
             resident = testpmd.resident_kib();
         }
     }
-    // Once all is quiet, epochs are good again.
+    // When nothing changes any more, epochs are usable again.
     plugin.wait_for_good_epochs();
     let page = plugin.get("/metrics").unwrap();
     let marked = page.lines().filter_map(|line| {

@@ -1,5 +1,5 @@
-//! Debian's Open vSwitch with DPDK, unmodified, with a vhost-user port: behind it testpmd as a virtual machine, on
-//! virtio-user. One host is at a port of DPDK's, the other behind the machine.
+//! Debian's unmodified Open vSwitch with DPDK and a vhost-user port, behind which testpmd plays a virtual machine on
+//! virtio-user. One host is at a DPDK port, the other behind the machine.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,7 +31,7 @@ const MEMORY: [&str; 5] = [
     "--no-telemetry",
 ];
 
-/// What the settings call the port of host 1.
+/// Name of host 1's port in the settings.
 const UPLINK: &str = "uplink";
 
 /// A virtual machine that forwards between the switch's socket and host 2. It waits for the switch.
@@ -57,11 +57,11 @@ fn machine_with(path: &str, hosts: &Hosts, queues: u16) -> Testpmd {
     machine
 }
 
-/// A bridge that forwards what enters one port by the other, and learns nothing.
+/// A bridge that forwards packets from each port to the other, without learning.
 fn bridge(switch: &OpenVSwitch, hosts: &Hosts) {
     let add = "add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure";
     switch.tell(&add.split(' ').collect::<Vec<_>>());
-    // One that is secure has no others.
+    // With fail_mode=secure there are no other rules.
     for rule in ["in_port=1,actions=output:2", "in_port=2,actions=output:1"] {
         switch.ofctl("add-flow", &[rule]);
     }
@@ -75,7 +75,7 @@ fn add_machine(switch: &OpenVSwitch, name: &str) -> String {
     socket
 }
 
-/// Packets that a port of Open vSwitch's has received and sent.
+/// Packets that a port of Open vSwitch has received and sent.
 fn counted(switch: &OpenVSwitch, port: &str) -> [u64; 2] {
     let said = switch.ofctl("dump-ports", &[port]);
     ["rx pkts=", "tx pkts="].map(|which| {
@@ -84,7 +84,7 @@ fn counted(switch: &OpenVSwitch, port: &str) -> [u64; 2] {
     })
 }
 
-/// The same as the machine counts it; Open vSwitch says nothing of ports with several queues.
+/// The same counts from the machine, because Open vSwitch does not count on ports with several queues.
 fn counted_inside(machine: &mut Testpmd) -> [u64; 2] {
     let head = "NIC statistics for port 0";
     let before = machine.said().matches(head).count();
@@ -116,7 +116,7 @@ fn ports_counts(snapshot: &Value, name: &str) -> [u64; 2] {
     ["rx_packets", "tx_packets"].map(|key| port[key].as_u64().unwrap())
 }
 
-/// Two hosts and what is between them.
+/// Two hosts, and the switch and machine between them.
 struct Scene {
     plugin: Plugin,
     switch: OpenVSwitch,
@@ -124,10 +124,10 @@ struct Scene {
     _pages: Hugepages,
 }
 
-/// How others count packets at a machine's port.
+/// An independent count of packets at a machine's port.
 type Count<'c> = dyn FnMut(&OpenVSwitch) -> [u64; 2] + 'c;
 
-/// What others, the plugin's ports and its segments counted at a machine's port: from the machine, to it.
+/// Packets from and to a machine, as counted independently, by the plugin's ports and by its segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counts {
     others: [u64; 2],
@@ -136,7 +136,7 @@ struct Counts {
 }
 
 impl Scene {
-    /// `None`, said aloud, where something is not here that it takes.
+    /// `None`, with a message, if a requirement is missing.
     fn start(plugin: Option<Plugin>) -> Option<Self> {
         let (root, plugin) = (ovs::root()?, plugin?);
         let pages = huge_pages(MEMORY_MIB + MACHINE_MIB)?;
@@ -160,14 +160,14 @@ impl Scene {
             let are_there = both.map(|(from, to)| segment(snapshot, from, to).is_some());
             (is_up && are_there == [true; 2]).then(|| snapshot["epoch"].as_u64())?
         });
-        // The queues take up what the control core announces two epochs later.
+        // Queues apply a change two epochs after the control core announces it.
         self.plugin
             .wait("/api/v1/snapshot", "some epochs", |snapshot| {
                 (snapshot["epoch"].as_u64()? > first + 4).then_some(())
             });
     }
 
-    /// Waits until a machine's port has gone.
+    /// Waits until a machine's port is gone.
     fn wait_for_end_of(&self, name: &str) {
         let what = format!("{name} to go");
         self.plugin.wait("/api/v1/snapshot", &what, |snapshot| {
@@ -203,7 +203,7 @@ impl Scene {
         }
     }
 
-    /// Lets `traffic` pass, and compares with others what is counted of it, packet by packet.
+    /// Runs `traffic`, and compares the plugin's counts with independent ones.
     fn compare(&self, name: &str, count: &mut Count<'_>, traffic: impl FnOnce(&Self)) {
         let before = self.settled(name, count);
         traffic(self);
@@ -234,7 +234,7 @@ impl Scene {
         assert!(sent > 100_000, "{sent} bytes");
     }
 
-    /// Asks for a reload with these settings; its outcome and message.
+    /// Requests a reload with these settings; returns its outcome and message.
     fn reload(&mut self, settings: &Value) -> (String, String) {
         let mut settings = settings.clone();
         settings["http"]["listen"] = self.plugin.address.to_string().into();
@@ -255,7 +255,7 @@ impl Scene {
     }
 }
 
-/// A plugin with these settings that is shown vhost-user ports.
+/// A plugin with these settings that sees vhost-user ports.
 fn shown(settings: Value) -> Option<Plugin> {
     let mut plugin = Plugin::with(settings)?;
     plugin.preload_vhost();
@@ -293,7 +293,7 @@ fn machines_come_and_go_and_every_packet_of_theirs_is_measured() {
     scene.compare("vm1", &mut first_s, Scene::ping);
 
     reloads(&mut scene);
-    // Another machine, which has the number that the first one had.
+    // Another machine, which has the first machine's number.
     let before = scene.settled("vm1", &mut first_s).ports;
     assert!(again.quit().0.success());
     scene.wait_for_end_of("vm1");
@@ -335,7 +335,7 @@ fn has_latencies(scene: &Scene) {
         });
 }
 
-/// Settings are read again: what can be changed is, and what cannot is named.
+/// Settings are read again: changes are applied, and keys that cannot change are named.
 fn reloads(scene: &mut Scene) {
     let mut wanted = settings();
     assert_eq!(scene.reload(&wanted).0, "unchanged");
@@ -375,7 +375,7 @@ fn a_machine_of_two_queues_that_comes_to_the_switch_s_socket() {
         scene.ping();
         scene.transfer();
     });
-    // It does not outlive its switch.
+    // The machine does not outlive its switch.
     assert!(machine.quit().0.success());
     scene.wait_for_end_of("vm1");
     let log = scene.switch.exit();

@@ -1,16 +1,16 @@
-//! A fleet that reports to stations, some of it hostile, in a world of its own: JetStream in memory, the stations' owners and
-//! answers as they are, and time as it is set. All is drawn from one seed.
+//! A simulated fleet that reports to stations, with some hostile senders: JetStream in memory, the real owners and
+//! answers of stations, and simulated time. Everything is drawn from one seed.
 //!
 //! ```text
 //!  honest switches --+                        +--> owners of two stations --> values, minutes
 //!                    +--> JetStream (faults) -+                                     |
 //!  hostile senders --+                        +--> fleet of each station <----------+
 //!                                                        |
-//!              after each quiet time: what is true of every honest switch?
+//!              after each quiet time: compared with the truth of every honest switch
 //! ```
 //!
-//! Faults come for [`FAULTY_S`], then none for [`QUIET_S`]; hostile senders never cease. At the end of a quiet time no honest switch may
-//! be shown wrong or stuck, and memory has to be within its limits.
+//! Faults occur for [`FAULTY_S`], then none for [`QUIET_S`]; hostile senders never stop. At the end of a quiet time
+//! every honest switch must be shown correctly and up to date, and memory must be within its limits.
 #![allow(
     clippy::missing_panics_doc,
     clippy::cast_possible_truncation,
@@ -42,13 +42,13 @@ use station::values;
 
 use crate::outcome::{Check, Count, Figures, Outcome, Trace, holds};
 
-/// How long faults come.
+/// Duration of a time with faults.
 pub const FAULTY_S: u64 = 40;
 
-/// How long none come then.
+/// Duration of the quiet time after it.
 pub const QUIET_S: u64 = 10;
 
-/// How long a world lives: through two closed minutes.
+/// Duration of a world, enough for two closed minutes.
 pub const LIFE_S: u64 = 200;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -57,13 +57,13 @@ const HONEST: usize = 5;
 const HOSTILE: usize = 3;
 const STATIONS: usize = 2;
 
-/// Segments that a station may have histories of.
+/// Largest number of segments with histories at a station.
 const LOCATED_MAX: u64 = 600;
 
-/// Bytes of minutes that a station may have.
+/// Largest size of minutes at a station, in bytes.
 const MINUTES_MAX: usize = 4 << 20;
 
-/// Bytes of states that a hostile sender may make a station keep.
+/// Largest size of states, in bytes, that a hostile sender may make a station keep.
 const STATE_BYTES_MAX: usize = station::state::BYTES_MAX;
 
 type Owner = Pin<Box<dyn Future<Output = Result<(), StoreError>>>>;
@@ -72,7 +72,7 @@ struct Site {
     work: Arc<Work>,
     room: Arc<Room>,
     fleet: Fleet,
-    /// Place in what the server has written.
+    /// Position in the server's writes.
     watched: usize,
     owners: BTreeMap<u16, Owner>,
 }
@@ -96,7 +96,7 @@ pub struct World {
     honest: Vec<Honest>,
     hostile: Vec<String>,
     sites: Vec<Site>,
-    /// Which station owns the partitions of even and odd numbers.
+    /// The stations that own the partitions with even and with odd numbers.
     owner_of: [usize; 2],
     trace: Trace,
     figures: Figures,
@@ -104,13 +104,13 @@ pub struct World {
 }
 
 impl World {
-    /// The world of a seed.
+    /// Creates the world of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Pcg64::seed_from_u64(seed);
         let honest = (0..HONEST).map(|n| Honest {
             name: format!("edge-{}.{}", random.random_range(0..1_000_u32), n + 1),
             number: n as u32 + 1,
-            // The state of the last one has several parts.
+            // The state of the last switch has several parts.
             segments: if n + 1 == HONEST { 700 } else { 3 },
             incarnation: random.random(),
             epoch: 0,
@@ -133,10 +133,10 @@ impl World {
         }
     }
 
-    /// Lives. Owners set timers, which never fire here.
+    /// Runs the world. Owners set timers, which never fire here.
     ///
     /// # Errors
-    /// Where the system gives no event queue.
+    /// If the system provides no event queue.
     pub fn run(mut self) -> std::io::Result<Outcome> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -173,7 +173,7 @@ impl World {
             .note(self.now_s * SECOND_NS, format_args!("{what}"));
     }
 
-    /// A fault, now and then.
+    /// Injects a fault now and then.
     fn befall(&mut self) {
         let fault = self.random.random_range(0..60_u32);
         let what = match fault {
@@ -225,7 +225,7 @@ impl World {
         self.note(&what);
     }
 
-    /// Reads what a server has, as a station that begins.
+    /// Reads the server's data, like a station that starts.
     fn recall(&mut self, site: usize) {
         let site = &mut self.sites[site];
         let values = self.server.last(STATES, format!("{}>", values::KEY));
@@ -241,11 +241,11 @@ impl World {
         (0..bytes).map(|_| self.random.random()).collect()
     }
 
-    /// The stations work, and watch.
+    /// Lets the stations work and watch.
     fn work(&mut self) {
         let names = self.honest.iter().map(|switch| &switch.name);
         let names = names.chain(&self.hostile);
-        // And those where misplaced reports go.
+        // And those that receive misplaced reports.
         let partitions = names.map(|name| subject::partition(name));
         let partitions = partitions.flat_map(|own| [own, (own + 1) % subject::PARTITIONS]);
         let partitions: BTreeSet<u16> = partitions.collect();
@@ -254,7 +254,7 @@ impl World {
             let owner_of = self.owner_of;
             let is_owned = |partition: &u16| owner_of[usize::from(partition % 2)] == number;
             site.owners.retain(|partition, _| is_owned(partition));
-            // What fails is tried again.
+            // Failures are retried.
             for partition in partitions.iter().filter(|partition| is_owned(partition)) {
                 for _ in 0..4 {
                     let owner = site.owners.entry(*partition).or_insert_with(|| {
@@ -283,7 +283,7 @@ impl World {
         self.server.tidy();
     }
 
-    /// What holds after a quiet time.
+    /// Checks what must hold after a quiet time.
     fn check(&mut self) -> Check {
         let waiting = self.server.waiting();
         holds("stuck", waiting == 0, || format!("{waiting} reports wait"))?;
@@ -315,7 +315,7 @@ impl World {
         Ok(())
     }
 
-    /// From the first honest switch to the last the path is by their wires.
+    /// The path from the first honest switch to the last leads over their wires.
     fn check_path(&self, states: &[State]) -> Check {
         let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
         let network = Network::new(states, None, now_ns);
@@ -337,13 +337,13 @@ impl World {
     }
 }
 
-// What hostile senders send.
+// Messages of hostile senders.
 
-/// How long each sender does what it likes, then all do one thing together.
+/// How long each sender acts on its own, and then all act together.
 const CONCERTED_S: u64 = 10;
 
 impl World {
-    /// A hostile sender, which may publish under its own name only, sends something.
+    /// Lets a hostile sender, which may publish only under its own name, send something.
     fn attack(&mut self, sender: usize) {
         let name = self.hostile[sender].clone();
         let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
@@ -354,7 +354,7 @@ impl World {
             _ => self.random.random_range(0..HONEST),
         };
         let victim = &self.honest[victim];
-        // The switch whose state is lost has to claim its number anew: it keeps it only where nobody else does.
+        // A switch whose state is lost has to claim its number again, which fails if another switch has claimed it.
         let has_number = !victim.is_overwritten;
         let victim = victim.last.clone();
         let mut report = Report {
@@ -373,7 +373,7 @@ impl World {
         };
         match kind {
             0 | 1 => self.swell(&mut report),
-            // Another's report under its own subject, and its own elsewhere.
+            // The report of another switch under its own subject, and its own report under another subject.
             2 => report.switch.clone_from(&victim.switch),
             3 => subject = station::simulated::misplaced(&name),
             4 => report.start_unix_ns = now_ns.wrapping_add(self.random.random()),
@@ -382,7 +382,7 @@ impl World {
             }
             6 => (report.epoch, report.epochs) = (u64::MAX - 1, 0),
             7 => self.probe(&mut report, &victim.switch),
-            // A short cut between the first honest switch and the last.
+            // A shortcut between the first honest switch and the last.
             8 => {
                 let wire = |peer| wire(peer % 2, peer, peer % 2);
                 report.neighbours = [1, HONEST as u32].map(wire).to_vec();
@@ -396,7 +396,7 @@ impl World {
                 let garbage = self.garbage(100);
                 self.server.poke(key, garbage);
             }
-            // The number of an honest switch, and from there a wire to the accomplice that has the short cut.
+            // Claims the number of an honest switch, with a wire from there to the accomplice that has the shortcut.
             11 if has_number => {
                 let accomplice = number(self.random.random_range(0..HOSTILE));
                 let accomplice = if is_concerted { number(0) } else { accomplice };
@@ -415,7 +415,7 @@ impl World {
         self.trace.fold(&[kind.into()]);
     }
 
-    /// Near the greatest size, and with other names every time.
+    /// A report close to the size limit, with different names every time.
     fn swell(&mut self, report: &mut Report) {
         let tag: u64 = self.random.random();
         let count = self.random.random_range(100..700_u32);
@@ -473,9 +473,9 @@ fn wire(port: u32, peer_switch: u32, peer_port: u32) -> Neighbour {
     }
 }
 
-// Honest switches, and what has to be known of them.
+// Honest switches, and their expected states.
 
-/// An honest switch, and what is true of it.
+/// An honest switch and its true figures.
 #[derive(Debug)]
 struct Honest {
     pub name: String,
@@ -483,17 +483,17 @@ struct Honest {
     pub segments: u32,
     pub incarnation: u64,
     pub epoch: u64,
-    /// Since its state began anew: reports, and packets of its first segment.
+    /// Reports, and packets of its first segment, since its state was last created.
     pub reports: u64,
     pub packets: u64,
     pub restarts: u64,
-    /// Somebody has written over its state: counts begin anew, from a report that is not known here.
+    /// Its state was overwritten, so counts begin again with an unknown report.
     pub is_overwritten: bool,
     pub last: Report,
 }
 
 impl World {
-    /// An honest switch closes an epoch. It has wires to the one before and the one after.
+    /// Lets an honest switch close an epoch. It has wires to the previous switch and to the next.
     fn report(&mut self, place: usize) {
         let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
         let switch = &mut self.honest[place];
@@ -558,7 +558,7 @@ impl World {
 }
 
 impl Honest {
-    /// Whether this is what is known of it.
+    /// Whether a state matches the switch.
     fn is_known(&self, state: &State) -> bool {
         let run = state.runs.first().cloned().unwrap_or_default();
         let (known, own) = (&state.segments[0].last, &self.last.segments[0]);

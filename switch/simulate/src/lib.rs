@@ -1,13 +1,13 @@
-//! Switches in memory, by a clock turned by hand: the data plane's own code with no EAL, no thread and no real time.
+//! Switches in memory with a simulated clock: the data plane's own code without EAL, threads or real time.
 //!
 //! ```text
-//!  rack   one switch: its workers by a configuration, and the control core's ends of all that leads to them
-//!  world  whole switches with their control cores: with faults, or calm
+//!  rack   one switch: its workers by a configuration, and the control core's end of each connection to them
+//!  world  complete switches with their control cores: with faults, or calm
 //!  fleet  switches that report to stations
-//!  outcome  what became of either
+//!  outcome  the outcome of either
 //! ```
 //!
-//! What is here is for tests: it panics where something does not hold.
+//! This crate is for tests: it panics if something unexpected happens.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ pub mod outcome;
 pub mod rack;
 pub mod world;
 
-/// A file with a key for wires, that nobody else may read.
+/// A file with a key for wires that no other user may read.
 ///
 /// # Errors
-/// Where it cannot be made.
+/// If it cannot be created.
 pub fn key_file() -> io::Result<tempfile::NamedTempFile> {
     let mut file = tempfile::NamedTempFile::new()?;
     writeln!(file, "000102030405060708090a0b0c0d0e0f")?;

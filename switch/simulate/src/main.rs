@@ -1,4 +1,4 @@
-//! `vernier-simulate`: worlds with faults, one seed after the other, until a rule is broken or time is over.
+//! `vernier-simulate`: worlds with faults, one seed after the other, until a rule is broken or the time is up.
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Write as _};
@@ -16,11 +16,11 @@ use contract::text::say;
 use simulate::outcome::{Figures, Outcome};
 use simulate::{fleet, world};
 
-/// Worlds with faults: whole switches in memory, by seeds. Exits with 1 where a rule was broken.
+/// Simulates switches in worlds with faults, by seeds. Exits with 1 if a rule was broken.
 #[derive(Debug, Parser)]
 #[command(name = "vernier-simulate", version)]
 struct Options {
-    /// Only this seed, and its events: what it takes to replay a violation.
+    /// Run only this seed, and print its events, to replay a violation.
     #[arg(long)]
     seed: Option<u64>,
     /// Hours of wall time.
@@ -32,16 +32,16 @@ struct Options {
     /// The first seed; the others follow.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// Worlds at a time; by default one for each CPU.
+    /// Number of parallel worlds [default: one for each CPU].
     #[arg(long)]
     threads: Option<NonZero<usize>>,
-    /// Only a violation is what is hoped for: exits with 0 where one is found, with 1 where none is.
+    /// Expect a violation: exit with 0 if one is found, otherwise with 1.
     #[arg(long)]
     expect_violation: bool,
-    /// A fleet that reports to stations, some of it hostile, instead of switches with traffic.
+    /// Simulate a fleet that reports to stations, with hostile senders, instead of switches with traffic.
     #[arg(long)]
     fleet: bool,
-    /// The planted bug to live with, by its name; not in a release build.
+    /// Enable the planted bug with this name; not in a release build.
     #[arg(long)]
     planted: Option<String>,
 }
@@ -92,26 +92,26 @@ fn main() -> Result<ExitCode> {
         writeln!(text, "VIOLATION of {}: {}", violation.rule, violation.what)?;
     }
     say(&text)?;
-    // Fails unless a violation was found where one is expected, and none where none is.
+    // Fails unless a violation was found exactly if one was expected.
     Ok(u8::from(is_broken != options.expect_violation).into())
 }
 
-/// Turns on the planted bug that was asked for.
+/// Enables the requested planted bug.
 fn enable(name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     anyhow::ensure!(
         cfg!(debug_assertions),
-        "no planted bug works in a release build: build with `cargo build`"
+        "a release build has no planted bugs: build with `cargo build`"
     );
     anyhow::ensure!(
         measure::planted::enable(name),
-        "no planted bug is called {name}"
+        "there is no planted bug {name}"
     );
     Ok(())
 }
 
 impl Options {
-    /// One world, from its beginning to its end. What panics is a violation, too: the seed must be known.
+    /// Runs one world from beginning to end. A panic is a violation, too, because the seed must be reported.
     fn live(&self, seed: u64, key: &Path) -> Result<Outcome> {
         let lived = std::panic::catch_unwind(|| -> Result<Outcome> {
             if self.fleet {
@@ -146,7 +146,7 @@ impl Options {
     }
 }
 
-/// One world for each thread, until `end` or a violation.
+/// Runs one world for each thread, until `end` or a violation.
 fn run(options: &Options, key: &Path, end: Instant) -> Result<Sums> {
     let threads = options.threads.map_or_else(available_parallelism, Ok)?;
     let (next, is_over) = (AtomicU64::new(options.first_seed), AtomicBool::new(false));
@@ -195,7 +195,7 @@ fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
     for (kind, (excluded, all)) in &figures.coverage.0 {
         writeln!(
             text,
-            "  bounds of {kind}: {excluded} of {all} exclude the truth"
+            "  bounds of {kind}: {excluded} of {all} exclude the true value"
         )?;
     }
     writeln!(text, "violations          {:>14}", sums.broken.len())

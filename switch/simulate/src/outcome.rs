@@ -1,5 +1,5 @@
-//! What became of a world: figures, the first violation, and all that happened as one number, which two runs of a seed have
-//! in common. The last events are kept in words.
+//! The outcome of a world: figures, the first violation, and a hash of all events, which is the same for every run of a
+//! seed. The last events are kept as text.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -11,17 +11,17 @@ use measure::labelled_enum;
 pub struct Violation {
     /// The rule's name.
     pub rule: &'static str,
-    /// What was seen, and what is true.
+    /// The observed and the true value.
     pub what: String,
 }
 
-/// Outcome of a check.
+/// Result of a check.
 pub(crate) type Check = Result<(), Violation>;
 
-/// Share of bounds that may exclude the truth: all are nominal 98 %.
+/// Share of bounds that may exclude the true value: all are nominal 98 %.
 const LEVEL: f64 = 0.02;
 
-/// How improbable it must be that so many bounds exclude it by chance.
+/// Probability below which the number of exclusions is no longer taken for chance.
 const CHANCE: f64 = 1e-9;
 
 pub(crate) fn holds(rule: &'static str, holds: bool, what: impl FnOnce() -> String) -> Check {
@@ -32,7 +32,7 @@ pub(crate) fn holds(rule: &'static str, holds: bool, what: impl FnOnce() -> Stri
     }
 }
 
-/// How often bounds of each kind of estimate excluded the truth, of how many.
+/// For each kind of estimate, the bounds that excluded the true value, and all bounds.
 #[derive(Debug, Clone, Default)]
 pub struct Coverage(pub BTreeMap<String, (u64, u64)>);
 
@@ -46,7 +46,7 @@ impl Coverage {
         *all += 1;
     }
 
-    /// Adds those of another world.
+    /// Adds the figures of another world.
     pub fn add(&mut self, other: &Self) {
         for (kind, (excluded, all)) in &other.0 {
             let sum = self.0.entry(kind.clone()).or_default();
@@ -55,27 +55,29 @@ impl Coverage {
         }
     }
 
-    /// `bounds`: no kind of estimate has bounds that exclude the truth more often than their level allows.
+    /// `bounds`: the bounds of no kind of estimate exclude the true value more often than their level allows.
     ///
     /// # Errors
-    /// The kind, where so many excluded ones have a chance of less than 10^-9.
+    /// The kind, if the probability of so many exclusions is less than 10^-9.
     pub fn check(&self) -> Result<(), Violation> {
         for (kind, &(excluded, all)) in &self.0 {
             let chance = binomial_tail(all, excluded, LEVEL);
             holds("bounds", chance >= CHANCE, || {
-                format!("{excluded} of {all} bounds of {kind} exclude the truth, chance {chance:e}")
+                format!(
+                    "{excluded} of {all} bounds of {kind} exclude the true value, probability {chance:e}"
+                )
             })?;
         }
         Ok(())
     }
 }
 
-/// The chance of `k` or more of `n`, each of chance `p`.
+/// Probability of `k` or more of `n` events with probability `p` each.
 fn binomial_tail(n: u64, k: u64, p: f64) -> f64 {
     if k as f64 <= n as f64 * p {
         return 1.0;
     }
-    // From the k-th term on each is smaller than the one before.
+    // From the k-th term on, each is smaller than the previous one.
     let mut log = n as f64 * (1.0 - p).ln();
     for i in 0..k {
         log += ((n - i) as f64 / (i + 1) as f64).ln() + (p / (1.0 - p)).ln();
@@ -92,26 +94,26 @@ fn binomial_tail(n: u64, k: u64, p: f64) -> f64 {
 }
 
 labelled_enum! {
-    /// What is counted, in the order in which it is shown.
+    /// Counters, in the order in which they are printed.
     #[derive(PartialOrd, Ord)]
     pub enum Count {
         /// Data frames that hosts sent.
         Offered = "packets offered",
         /// Reports of honest switches to stations.
         Reports = "honest reports",
-        /// Messages of hostile ones.
+        /// Messages of hostile senders.
         Hostile = "hostile messages",
         /// Faults of stations and of their server.
         Faults = "faults of stations",
         /// Checks that were made.
         Checks = "checks",
-        /// Usable epochs of segments inside switches that were compared with the truth.
+        /// Usable epochs of segments inside switches that were compared with the true values.
         Inside = "epochs, inside",
         /// Epochs of flows with percentiles.
         OfFlows = "epochs of flows",
         /// Usable epochs of wires.
         OnWires = "epochs, wires",
-        /// Those of wires with losses: the others say that they do not know theirs.
+        /// Usable epochs of wires with known losses.
         WithLosses = "  with losses",
     }
 }
@@ -119,7 +121,7 @@ labelled_enum! {
 /// Figures of a world, or of many.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// How long it lived, in seconds of its own.
+    /// Simulated seconds.
     pub simulated_s: f64,
     /// What was counted.
     pub counts: BTreeMap<Count, u64>,
@@ -138,7 +140,7 @@ impl Figures {
         *self.faults.entry(format!("{fault:?}")).or_default() += 1;
     }
 
-    /// Adds those of another world.
+    /// Adds the figures of another world.
     pub fn add(&mut self, other: &Self) {
         self.simulated_s += other.simulated_s;
         for (&what, &times) in &other.counts {
@@ -151,10 +153,10 @@ impl Figures {
     }
 }
 
-/// What became of a world.
+/// The outcome of a world.
 #[derive(Debug)]
 pub struct Outcome {
-    /// All that happened, as one number.
+    /// Hash of all events.
     pub hash: u64,
     /// What was counted.
     pub figures: Figures,
@@ -164,10 +166,10 @@ pub struct Outcome {
     pub events: Vec<String>,
 }
 
-/// Events that are shown of a violation.
+/// Number of events that are printed with a violation.
 const SHOWN: usize = 40;
 
-/// A fold of all that happened (FNV-1a).
+/// A hash of all events (FNV-1a).
 #[derive(Debug)]
 pub(crate) struct Trace {
     hash: u64,
@@ -189,7 +191,7 @@ impl Trace {
         }
     }
 
-    /// Folds in an event, and keeps it for the report of what happened.
+    /// Hashes an event, and keeps it for the report.
     pub fn note(&mut self, now: u64, what: fmt::Arguments<'_>) {
         let what = what.to_string();
         self.fold(&[now]);
@@ -202,7 +204,7 @@ impl Trace {
         self.last.push_back((now, what));
     }
 
-    /// The outcome of a world that ends.
+    /// Returns the outcome when the world ends.
     pub fn end(&self, figures: Figures, violation: Option<Violation>) -> Outcome {
         let line = |(at, what): &(u64, String)| format!("{:>12.6} s  {what}", *at as f64 / 1e9);
         Outcome {

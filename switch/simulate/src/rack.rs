@@ -1,12 +1,12 @@
-//! A whole switch in memory, made as `vernierd` makes it: several workers by one configuration, each with its own view
-//! of the ports, the control core's end of everything, and a clock turned by hand.
+//! A complete switch in memory, built like `vernierd`: several workers by one configuration, each with its own view of
+//! the ports, the control core's end of everything, and a simulated clock.
 #![allow(
     missing_docs,
     missing_debug_implementations,
     clippy::missing_errors_doc,
     clippy::missing_panics_doc,
     clippy::unwrap_used,
-    reason = "it is for tests, and says what must hold in the plainest way"
+    reason = "it is for tests, which state plainly what must hold"
 )]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -51,13 +51,13 @@ pub fn rate() -> TickRate {
     TickRate::from_hz(GHZ)
 }
 
-/// What packets are hashed by, unless a configuration says otherwise.
+/// Seed of the hashes, unless a configuration sets one.
 pub fn hasher() -> Hasher {
     Hasher::new([7; 16])
 }
 
-/// A configuration: `ports` in JSON, as many workers, and `rest` of the document. There are packets enough for
-/// queues of any length, since none are allocated here.
+/// A configuration with `ports` in JSON, `workers` workers, and the `rest` of the document. There are enough packets
+/// for queues of any length, because none are allocated here.
 pub fn config(workers: usize, ports: &str, rest: &str) -> Config {
     let workers = vec!["{}"; workers].join(", ");
     let dpdk = r#""dpdk": {"mbufs": 1048576}"#;
@@ -68,15 +68,15 @@ pub fn config(workers: usize, ports: &str, rest: &str) -> Config {
     config
 }
 
-/// A port by that name, with further keys.
+/// A port with this name and further keys.
 pub fn port(name: &str, keys: &str) -> String {
     format!(r#"{{"name": "{name}", "device": "net_null_{name}", {keys} "mtu": 1500}}"#)
 }
 
-/// What a switch in memory runs on.
+/// The platform of a switch in memory.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    /// All workers are on the one CPU that there is.
+    /// All workers are on the only CPU.
     cpus: Arc<[usize]>,
     pub schedule: EpochSchedule,
     pub line: Arc<SharedLine>,
@@ -87,7 +87,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory for so many workers, whose counter stands at `now`.
+    /// A platform for `workers` workers, with the counter at `now`.
     pub fn new(workers: usize, schedule: EpochSchedule, now: Ticks, seed: u64) -> Self {
         Self {
             cpus: vec![0; workers].into(),
@@ -105,7 +105,7 @@ impl Memory {
         self.ticks.store(now.0, Ordering::Relaxed);
     }
 
-    /// Ports that were closed while a worker had a part of them.
+    /// Ports that were closed while a worker still used them.
     pub fn take_closed_in_use(&self) -> Vec<usize> {
         std::mem::take(&mut self.closed_in_use.lock().unwrap())
     }
@@ -180,11 +180,11 @@ impl Prepare for Memory {
     }
 }
 
-/// One worker, and what holds it up.
+/// One worker and its delays.
 pub struct RackWorker {
     pub worker: Worker<MemoryIo>,
     pub counters: Arc<WorkerCounters>,
-    /// What its counter is ahead of the first worker's.
+    /// By how much its counter is ahead of the first worker's.
     pub skew_ticks: u64,
     pub stalled_until: u64,
 }
@@ -207,12 +207,12 @@ impl DerefMut for RackWorkers {
 }
 
 impl RackWorkers {
-    /// Lets a frame come in by the queue that its device's hash picks.
+    /// Delivers a frame to the queue selected by the device's hash.
     pub fn arrive(&mut self, port: usize, frame: Vec<u8>) {
         self.arrive_as(port, frame, None);
     }
 
-    /// The same with a frame of that number; whether anybody receives it.
+    /// Like `offer`, with a numbered frame; returns whether a worker receives it.
     pub fn arrive_as(&mut self, port: usize, frame: Vec<u8>, number: Option<u64>) -> bool {
         let hash = (frame.iter()).fold(0_u32, |hash, &byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -225,39 +225,39 @@ impl RackWorkers {
         io.is_some_and(|io| io.arrive_as(port, frame, number))
     }
 
-    /// Lets a frame come in by that worker's queue of a port.
+    /// Delivers a frame to a worker's queue of a port.
     pub fn arrive_at(&mut self, worker: usize, port: usize, frame: Vec<u8>) {
         let io = self.0[worker].worker.io_mut();
         io.arrive(PortIndex::new(port), frame);
     }
 
-    /// Lets a port take `room` more packets of each worker; `None`: all.
+    /// Lets a port accept `room` more packets from each worker; `None` is unlimited.
     pub fn set_room(&mut self, port: usize, room: Option<usize>) {
         for one in &mut self.0 {
             one.worker.io_mut().set_room(PortIndex::new(port), room);
         }
     }
 
-    /// What a port has sent since it was last asked, each with its time.
+    /// Takes the frames that a port has sent since the last call, with their times.
     pub fn departed(&mut self, port: usize) -> Vec<(u64, Vec<u8>)> {
         let ios = self.iter_mut().map(|one| one.worker.io_mut());
         let departed = ios.flat_map(|io| io.departed(PortIndex::new(port)));
         departed.map(|(at, p)| (at.0, p.bytes().to_vec())).collect()
     }
 
-    /// The same without times.
+    /// Takes the frames that a port has sent, without times.
     pub fn frames(&mut self, port: usize) -> Vec<Vec<u8>> {
         let departed = self.departed(port).into_iter();
         departed.map(|(_, frame)| frame).collect()
     }
 
-    /// A counter of all ports and all workers.
+    /// A counter, summed over all ports and workers.
     pub fn sum(&self, of: impl Fn(&PortCounters) -> u64) -> u64 {
         let ports = self.iter().flat_map(|one| &one.counters.ports);
         ports.map(of).sum()
     }
 
-    /// A counter of one port, of all workers.
+    /// A counter of one port, summed over all workers.
     pub fn sum_at(&self, port: usize, of: impl Fn(&PortCounters) -> u64) -> u64 {
         let ports = self.iter().map(|one| &one.counters.ports[port]);
         ports.map(of).sum()
@@ -267,7 +267,7 @@ impl RackWorkers {
         self.sum_at(port, |port| port.drops[reason as usize].get())
     }
 
-    /// All counters of a port that do not depend on how its work is shared out.
+    /// All counters of a port that do not depend on how its work is divided among workers.
     pub fn counters_of(&self, port: usize) -> Vec<u64> {
         let mut sums = Vec::new();
         for one in &self.0 {
@@ -299,7 +299,7 @@ impl RackWorkers {
     }
 }
 
-/// A switch that has started, and the ends that its control core takes.
+/// A started switch, and the control core's ends of its connections.
 pub struct Started {
     pub workers: RackWorkers,
     pub running: Running<Memory>,
@@ -309,8 +309,8 @@ pub struct Started {
 }
 
 impl Started {
-    /// A switch by `config`. Each worker's counter is `skew_ticks` ahead of the one before; gauges are renewed every
-    /// `gauge_ticks`.
+    /// Starts a switch by `config`. Each worker's counter is `skew_ticks` ahead of the previous worker's; gauges are
+    /// updated every `gauge_ticks`.
     pub fn new(memory: Memory, config: &Config, skew_ticks: u64, gauge_ticks: u64) -> Result<Self> {
         let start = |place| memory.start(&mut config.clone(), place);
         let ports: Vec<OpenPort> = present(config).map(start).collect::<Result<_, _>>()?;
@@ -338,10 +338,10 @@ impl Started {
     }
 }
 
-/// The other ends of a generation's shards, and which segments they have.
+/// The control core's ends of a generation's shards, and their segments.
 struct Ends {
     segments: Vec<Segment>,
-    /// Each with the last epoch that came.
+    /// Each with the last epoch received.
     ends: Vec<(ControlEnd, Option<Epoch>)>,
 }
 
@@ -366,12 +366,12 @@ pub struct Rack {
     pub keys: WireKeys,
     /// By generation.
     ends: Vec<Ends>,
-    /// Epochs that workers missed in generations that are over.
+    /// Epochs that workers missed in finished generations.
     missed_epochs: u64,
     layout: ShardLayout,
-    /// What all workers gave, by epoch, and how many did.
+    /// The sums of all workers by epoch, and the number of workers.
     sums: BTreeMap<u64, (usize, Shard)>,
-    /// What was sent, received, dropped and late, by ingress and egress, over all epochs and generations.
+    /// Packets sent, received, dropped and late, by ingress and egress, over all epochs and generations.
     pub tallies: BTreeMap<(usize, usize), Tally>,
 }
 
@@ -394,7 +394,7 @@ impl Rack {
         Self::with(config, EpochSchedule::new(Ticks(0), INTERVAL, GRACE))
     }
 
-    /// A switch whose epochs are not those that the configuration names.
+    /// A switch whose epochs differ from its configuration.
     pub fn with(config: &Config, schedule: EpochSchedule) -> Self {
         let seed = 0x9e37_79b9_7f4a_7c15;
         let memory = Memory::new(config.workers.len(), schedule, Ticks(0), seed);
@@ -415,8 +415,8 @@ impl Rack {
         }
     }
 
-    /// Every worker passes once, the last first, so that what is handed over to the first leaves in
-    /// the same pass. How many packets each worker moved.
+    /// Runs one pass of every worker, the last first, so that packets passed to the first worker leave in the same
+    /// pass. Returns the number of packets that each worker moved.
     pub fn pass(&mut self, now: u64) -> Vec<usize> {
         self.now = now;
         self.running.platform.set_now(Ticks(now));
@@ -428,20 +428,20 @@ impl Rack {
         moved
     }
 
-    /// The same; then the shards that came are added up.
+    /// Runs one pass of every worker, then adds up the shards received.
     pub fn pass_at(&mut self, now: u64) -> Vec<usize> {
         let moved = self.pass(now);
         self.collect();
         moved
     }
 
-    /// The control core hears of addresses, and says what it heard.
+    /// Lets the control core receive reports of addresses and distribute them.
     pub fn poll_master(&mut self) {
         self.master.poll(Duration::from_nanos(self.now));
     }
 
-    /// Sends all workers a generation by `config` that begins with epoch `from`, as a reload does; `false` while
-    /// another one is under way, and where nothing changes.
+    /// Sends all workers a generation by `config` that begins with epoch `from`, as a reload does. Returns `false`
+    /// while another generation is in progress, or if nothing changes.
     pub fn reload(&mut self, config: Config, from: Epoch) -> bool {
         if !self.running.release(Epoch(0)) {
             return false;
@@ -458,7 +458,7 @@ impl Rack {
         true
     }
 
-    /// Shows the shards that came, each with the segments of its generation, and gives them back.
+    /// Passes each received shard with the segments of its generation to `see`, and returns the shards.
     pub fn take_sealed(&mut self, look: impl FnMut(&[Segment], &mut SealedShard)) {
         self.missed_epochs += take_sealed(&mut self.ends, look);
     }
@@ -469,7 +469,7 @@ impl Rack {
         self.missed_epochs + ends.map(|(end, _)| end.missed_epochs()).sum::<u64>()
     }
 
-    /// The tally of segment `segment` in each epoch that has been sealed by one worker.
+    /// The tally of segment `segment` in each epoch that one worker has sealed.
     pub fn sealed_tallies(&mut self, segment: usize) -> Vec<(u64, Tally)> {
         let mut sealed = Vec::new();
         self.take_sealed(|_, shard| {
@@ -478,7 +478,7 @@ impl Rack {
         sealed
     }
 
-    /// Adds up the shards that came.
+    /// Adds up the received shards.
     pub fn collect(&mut self) {
         self.missed_epochs += take_sealed(&mut self.ends, |segments, shard| {
             for (segment, synopsis) in segments.iter().zip(shard.segments()) {
@@ -496,7 +496,7 @@ impl Rack {
         });
     }
 
-    /// What was sent, received, dropped and late.
+    /// Packets sent, received, dropped and late.
     pub fn ledger(&self) -> Tally {
         sum(self.tallies.values())
     }
@@ -508,7 +508,7 @@ impl Rack {
         whole.map(|(epoch, (_, sum))| (epoch, sum)).collect()
     }
 
-    /// Lets all that waits leave, and seals the epochs that are open.
+    /// Lets all queued packets leave, and seals the open epochs.
     pub fn settle(&mut self) {
         for port in 0..self.running.config.ports.len() {
             self.set_room(port, None);
@@ -526,7 +526,7 @@ impl Rack {
     }
 }
 
-/// Shows shards, and gives them back; epochs that were missed in generations that are over.
+/// Passes on shards and returns them; returns the epochs missed in finished generations.
 fn take_sealed(ends: &mut Vec<Ends>, mut look: impl FnMut(&[Segment], &mut SealedShard)) -> u64 {
     let mut missed = 0;
     ends.retain_mut(|Ends { segments, ends }| {
@@ -554,7 +554,7 @@ fn sum<'t>(tallies: impl IntoIterator<Item = &'t Tally>) -> Tally {
     sum
 }
 
-/// What was sent, received, dropped and late, over all segments and epochs.
+/// Packets sent, received, dropped and late, over all segments and epochs.
 pub fn ledger<'s>(shards: impl IntoIterator<Item = &'s Shard>) -> Tally {
     let segments = shards.into_iter().flat_map(Shard::segments);
     sum(segments.map(|segment| &segment.tally))
@@ -565,7 +565,7 @@ pub fn udp(flow: u16, n: u32, len_bytes: usize) -> Vec<u8> {
     between([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], flow, n, len_bytes)
 }
 
-/// The same from one station to another.
+/// The same datagram, from one station to another.
 pub fn between(
     destination: [u8; 6],
     source: [u8; 6],

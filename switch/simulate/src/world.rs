@@ -1,15 +1,15 @@
-//! A world with faults: whole switches with their control cores, wires between them, hosts that send, and all that can go
-//! wrong, in one order of events drawn from one seed. Nothing runs beside it, so that a seed is a run.
+//! A world with faults: complete switches with their control cores, wires between them, sending hosts, and faults, in
+//! one sequence of events drawn from one seed. Nothing runs concurrently, so a seed determines the run.
 //!
 //! ```text
 //!  hosts --> switch --> wire (faults) --> switch --> hosts        events: offer, arrive, pass, poll, fault, start
-//!               \________ ledger: what is true ________/
+//!               \________ ledger: the true state ______/
 //!                              |
 //!            after each step: rules --> a violation, or the next event
 //! ```
 //!
-//! Faults come for [`FAULTY_NS`], then none for [`QUIET_NS`], at whose end everything must have recovered; so on, for
-//! [`LIFE_NS`].
+//! Faults occur for [`FAULTY_NS`], then none for [`QUIET_NS`], after which everything must have recovered. This repeats
+//! for [`LIFE_NS`].
 #![allow(
     clippy::indexing_slicing,
     clippy::missing_panics_doc,
@@ -49,25 +49,25 @@ mod rules;
 pub use calm::{Cable, Calm, Departure};
 pub use faults::Fault;
 
-/// How long faults come.
+/// Duration of a time with faults.
 pub const FAULTY_NS: u64 = 3_000_000_000;
 
-/// How long none come then: at its end all must have recovered. Time for hello, clock (eight readings) and links
-/// (300 ms), and for [`RECOVERED_EPOCHS`].
+/// Duration of a quiet time, after which everything must have recovered: enough for hello, clock (eight readings),
+/// links (300 ms) and [`RECOVERED_EPOCHS`].
 pub const QUIET_NS: u64 = 3_000_000_000;
 
-/// At the end of a quiet time so many of the last epochs have been usable.
+/// At the end of a quiet time, one of this number of last epochs must be usable.
 pub const RECOVERED_EPOCHS: u64 = 12;
 
-/// How long a world lives.
+/// Duration of a world.
 pub const LIFE_NS: u64 = 12_500_000_000;
 
 const EPOCH_NS: u64 = INTERVAL_MS * 1_000_000;
 
-/// Between two polls of a control core, about.
+/// Approximate time between two polls of a control core.
 const POLL_NS: u64 = 5_000_000;
 
-/// Between two passes of a worker, at most.
+/// Longest time between two passes of a worker.
 const PASS_NS: u64 = 200_000;
 
 /// Something that happens.
@@ -78,7 +78,7 @@ enum Event {
     Pass(usize, u32, usize),
     /// A control core polls: switch, life.
     Poll(usize, u32),
-    /// A frame arrives at a port of a switch: its number, and which sending it is, for data.
+    /// A frame arrives at a port of a switch; for data, with its number and transmission.
     Arrive(usize, usize, Vec<u8>, Option<(u64, ledger::Sending)>),
     /// A fault comes.
     Fault(Fault),
@@ -86,15 +86,15 @@ enum Event {
     Start(usize),
     /// A link is back.
     LinkUp(usize),
-    /// A port takes everything again: switch, life, port.
+    /// A port accepts all packets again: switch, life, port.
     PortFree(usize, u32, usize),
-    /// The clocks' drift changes, and old truth is forgotten.
+    /// The clocks' drift changes, and old ledger entries are removed.
     Second,
-    /// Faults cease, or come again.
+    /// Faults stop, or begin again.
     Phase,
 }
 
-/// A place for a switch, and what the world knows of it.
+/// A place for a switch, and the world's records of it.
 struct Place {
     shape: Shape,
     base: Value,
@@ -104,14 +104,14 @@ struct Place {
     seen: Arc<Snapshot>,
     /// By wire port: control frames that its peer has sent since this life began, by kind.
     genuine: Vec<BTreeMap<String, u64>>,
-    /// Until when the clock's last step may not have been noticed.
+    /// Time until which the clock's last step may be undetected.
     clock_disturbed_until: u64,
-    /// Data frames that came in and that left, by port.
+    /// Data frames received and sent, by port.
     received: BTreeMap<usize, u64>,
     sent: BTreeMap<usize, u64>,
-    /// By name of a segment: the epoch that was checked last.
+    /// By segment name: the epoch checked last.
     checked: BTreeMap<String, u64>,
-    /// When its links were last up all the time, its workers and core not held up.
+    /// Since when its links have been up, and its workers and core not delayed.
     calm_since: u64,
 }
 
@@ -131,7 +131,7 @@ pub struct World {
 }
 
 impl World {
-    /// The world of a seed; `key` is a file with a key that switches share.
+    /// Creates the world of a seed; `key` is a file with a key that the switches share.
     ///
     /// # Errors
     /// In words: a configuration that makes no switch.
@@ -202,7 +202,7 @@ impl World {
         Ok(world)
     }
 
-    /// Lives until its end, or a rule is broken.
+    /// Runs until the end, or until a rule is broken.
     pub fn run(self) -> Outcome {
         self.run_until(LIFE_NS)
     }
@@ -252,7 +252,7 @@ impl World {
         Ok(())
     }
 
-    /// Starts a switch, by the configuration that it began with.
+    /// Starts a switch with its first configuration.
     fn start(&mut self, switch: usize) -> Result<(), String> {
         let config = configure::parse(&self.places[switch].base)?;
         let ppm = self.menu.counter_ppm;
@@ -287,7 +287,7 @@ impl World {
         Ok(())
     }
 
-    /// A host sends a packet, into its switch if that runs.
+    /// Lets a host send a packet to its switch, if that is running.
     fn offer(&mut self) {
         let (number, packet) = self
             .ledger
@@ -338,7 +338,7 @@ impl World {
         }
         let closed = node.memory.take_closed_in_use();
         holds("open-ports", closed.is_empty(), || {
-            format!("switch {switch} closes ports {closed:?}, which its workers still have")
+            format!("switch {switch} closes ports {closed:?}, which its workers still use")
         })?;
         self.push(after, Event::Poll(switch, life));
         self.look(switch, &snapshot)

@@ -18,7 +18,7 @@ fn rate() -> TickRate {
     TickRate::from_hz(1_000_000_000)
 }
 
-/// This process as a program with one port; it ends with the process.
+/// Makes this process a host program with one port.
 fn host() -> Host<'static> {
     let options = EalOptions {
         memory_mib: 64,
@@ -31,7 +31,7 @@ fn host() -> Host<'static> {
     eal.host().unwrap().unwrap()
 }
 
-/// A plugin in that program, with the settings in `file`; what is stored there asks for a reload.
+/// A plugin in that program, with the settings in `file`; setting the returned flag requests a reload.
 fn data_plane(file: &Path) -> (HostDataPlane, Arc<AtomicBool>) {
     let host = host();
     let settings = HostConfig::load(file).unwrap();
@@ -134,7 +134,7 @@ fn a_reload_that_the_control_core_refuses_keeps_the_settings_in_use() {
         assert_eq!(plane.program.settings, before);
         assert!(poll(&mut plane).is_none(), "{error}: nothing else changed");
     }
-    // Queues that came in between get plans by the settings in use.
+    // Queues added in between get plans from the settings in use.
     wanted.store(true, Ordering::Relaxed);
     offered(&mut plane);
     plane.program.has_changed = true;
@@ -142,7 +142,7 @@ fn a_reload_that_the_control_core_refuses_keeps_the_settings_in_use() {
     let again = offered(&mut plane);
     assert_eq!(again.config, before.config(&plane.program.ports.names()));
     plane.answer(Ok(()));
-    // And what was refused can be asked for again.
+    // A refused change can be requested again.
     wanted.store(true, Ordering::Relaxed);
     offered(&mut plane);
     plane.answer(Ok(()));

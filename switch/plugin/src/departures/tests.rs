@@ -44,7 +44,7 @@ fn a_thread_that_finds_the_point_taken_counts_all_the_same() {
     assert!(burst.iter().all(|mbuf| field.get(mbuf).is_none()));
     departures.pass(PassingMbuf::of(&mut burst));
     assert_eq!((port.tx_packets.get(), departures.unmeasured()), (6, 3));
-    // Of three that a guest was offered it took one, and then none.
+    // A guest that is offered three packets accepts one, then none.
     departures.taken(PassingMbuf::of(&mut burst[..1]), 2, tsc::now());
     departures.taken(&mut [], 2, tsc::now());
     let counts = (port.tx_packets.get(), port.refused_packets.get());

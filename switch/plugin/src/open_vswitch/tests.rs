@@ -1,10 +1,10 @@
-//! Names from a database that this test is.
+//! Names from a database that the test plays.
 
 use std::os::unix::net::UnixListener;
 
 use super::*;
 
-/// A database that answers with these messages, each on its own, and what it was asked first.
+/// A database that sends these messages one by one; returns the first request that it received.
 fn database(listener: &UnixListener, messages: &[Value]) -> (UnixStream, Value) {
     let (mut stream, _) = listener.accept().unwrap();
     let asked = received(&stream);
@@ -92,7 +92,7 @@ fn names_are_those_of_the_database_now() {
     assert_eq!(named(&names, "net_af_packet1"), None);
     assert_eq!(named(&names, "0000:05:00.0").unwrap().name, "p8");
 
-    // A database that is gone is asked again, and the names stay.
+    // If the database goes away, it is asked again, and names are kept.
     drop(stream);
     let empty = json!({ "id": 0, "result": {}, "error": null });
     let (_stream, asked) = database(&listener, &[empty]);
@@ -112,7 +112,7 @@ fn a_database_that_cannot_be_followed_is_said_why() {
                 let Some(listener) = listener else { return };
                 let (mut stream, _) = listener.accept().unwrap();
                 received(&stream);
-                // It may be hung up before it has said all.
+                // The client may close the connection before all messages are sent.
                 let _ = stream.write_all(answer.unwrap());
             });
             let answered = mpsc::channel().0;

@@ -1,4 +1,4 @@
-//! Programs that are not ours, with the plugin in them: where it lies, and what it answers.
+//! Host programs with the plugin: where the plugin is, and its answers.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod ovs;
@@ -22,26 +22,25 @@ pub use testkit::skip;
 const OBJECT: &str = "librte_vernier.so";
 const VHOST: &str = "libvernier_vhost.so";
 
-/// Names the runtime of the sanitizer that the plugin was built with (`make sanitize`): a program that was
-/// built without has to load it first.
+/// Names the runtime of the sanitizer with which the plugin was built (`make sanitize`); a program built without it has
+/// to load it first.
 const SANITIZER_RUNTIME: &str = "VERNIER_SANITIZER_RUNTIME";
 
-/// The plugin where EAL takes it from: all folders above it are root's and nobody else may write.
+/// The plugin in a folder from which EAL accepts it: root owns all folders above it, and no other user may write.
 pub struct Plugin {
     pub folder: PathBuf,
     pub address: SocketAddr,
     settings: Option<PathBuf>,
     /// Another copy of it, which EAL loads after it.
     copy: Option<PathBuf>,
-    /// What a program is made to load before all else.
+    /// Objects to preload into a program.
     preloaded: Vec<PathBuf>,
     /// Whether EAL loads it.
     pub is_loaded: bool,
 }
 
 impl Plugin {
-    /// With these settings, whose HTTP address is filled in; `None`, said aloud, for users other than
-    /// root.
+    /// With these settings, whose HTTP address is filled in; `None`, with a message, for users other than root.
     pub fn with(mut settings: Value) -> Option<Self> {
         let mut plugin = Self::install()?;
         settings["http"]["listen"] = plugin.address.to_string().into();
@@ -52,7 +51,7 @@ impl Plugin {
     /// Without settings.
     pub fn install() -> Option<Self> {
         if !is_root() {
-            skip("a folder that EAL loads plugins from is root's");
+            skip("EAL loads plugins only from folders of root");
             return None;
         }
         let folder = tempfile::Builder::new()
@@ -86,21 +85,21 @@ impl Plugin {
         self.folder.join(OBJECT)
     }
 
-    /// Lets programs load it once more, from another file.
+    /// Makes programs load the plugin once more, from another file.
     pub fn load_twice(&mut self) {
         let copy = self.folder.join("copy.so");
         fs::copy(built(OBJECT), &copy).unwrap();
         self.copy = Some(copy);
     }
 
-    /// Lets programs preload what shows the plugin their vhost-user ports.
+    /// Makes programs preload the object that shows the plugin their vhost-user ports.
     pub fn preload_vhost(&mut self) {
         let object = self.folder.join(VHOST);
         fs::copy(built(VHOST), &object).unwrap();
         self.preloaded.push(object);
     }
 
-    /// EAL's arguments: this plugin, and the drivers that it would find by itself otherwise.
+    /// EAL's arguments: this plugin, and the drivers that EAL would otherwise find by itself.
     pub fn arguments(&self) -> Vec<String> {
         let drivers = drivers().display().to_string();
         let file = self.file().display().to_string();
@@ -110,7 +109,7 @@ impl Plugin {
         loaded.flat_map(|file| ["-d".to_owned(), file]).collect()
     }
 
-    /// Builds `source`, a file of this folder, and lets programs load it before all else.
+    /// Builds `source`, a file of this folder, and makes programs preload it.
     pub fn preload(&mut self, source: &str) {
         let object = self.folder.join(source).with_extension("so");
         run(Command::new("gcc")
@@ -124,7 +123,7 @@ impl Plugin {
         self.preloaded.push(object);
     }
 
-    /// Names the settings to a program, and what it is to load.
+    /// Sets a program's environment: the settings, and the objects to preload.
     pub fn settle(&self, command: &mut Command) {
         if !self.preloaded.is_empty() {
             let files = self.preloaded.iter().map(|file| file.display().to_string());
@@ -135,7 +134,7 @@ impl Plugin {
         }
     }
 
-    /// The body at `path`, once the plugin answers.
+    /// Returns the body at `path`, once the plugin answers.
     pub fn get(&self, path: &str) -> Option<String> {
         http::text(self.address, path)
     }
@@ -145,14 +144,14 @@ impl Plugin {
         serde_json::from_str(&self.get(path)?).ok()
     }
 
-    /// Waits until it knows so many ports.
+    /// Waits until the plugin has this number of ports.
     pub fn wait_for_ports(&self, count: usize) {
         self.wait("/api/v1/snapshot", &format!("{count} ports"), |snapshot| {
             (snapshot["ports"].as_array()?.len() == count).then_some(())
         });
     }
 
-    /// Waits for epochs that segments are estimated from.
+    /// Waits for epochs with estimates of segments.
     pub fn wait_for_good_epochs(&self) {
         let good = |snapshot: &Value| {
             let segments = snapshot["segments"].as_array()?.iter();
@@ -165,7 +164,7 @@ impl Plugin {
         });
     }
 
-    /// Waits for an answer that `wanted` makes something of; one that is not JSON is a string.
+    /// Waits for a response for which `wanted` returns a value; a response other than JSON is passed as a string.
     pub fn wait<T>(&self, path: &str, what: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
         let began = Instant::now();
         let mut last = None;
@@ -192,7 +191,7 @@ impl Drop for Plugin {
     }
 }
 
-/// A shared object that was built for this test: beside it.
+/// A shared object that was built with this test, in the same folder.
 fn built(object: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let beside = test.parent().unwrap().join(object);
@@ -200,7 +199,7 @@ fn built(object: &str) -> PathBuf {
     beside
 }
 
-/// Where DPDK has its drivers.
+/// DPDK's folder of drivers.
 fn drivers() -> PathBuf {
     let library = Command::new("pkg-config")
         .args(["--variable=libdir", "libdpdk"])
@@ -218,13 +217,13 @@ pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
 }
 
-/// So many MiB of huge pages for as long as this lives; none, said aloud, where they cannot be had.
+/// Reserves huge pages, in MiB, as long as the value lives; `None`, with a message, if they are not available.
 pub fn huge_pages(memory_mib: u64) -> Option<Hugepages> {
     let pages = Hugepages::reserve(memory_mib);
     pages.inspect_err(|error| skip(&error.to_string())).ok()
 }
 
-/// Runs a command that must succeed; what it says.
+/// Runs a command that must succeed; returns its output.
 pub fn run(command: &mut Command) -> String {
     output(command).unwrap()
 }

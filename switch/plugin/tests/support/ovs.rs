@@ -1,4 +1,4 @@
-//! Debian's Open vSwitch with DPDK, unmodified, in a folder of its own, and hosts in namespaces of their own.
+//! Debian's unmodified Open vSwitch with DPDK in a folder of its own, and hosts in separate namespaces.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub fn root() -> Option<PathBuf> {
     found
 }
 
-/// Memory for packets, in huge pages: Open vSwitch takes no other.
+/// Memory for packets, in huge pages, which Open vSwitch requires.
 pub const MEMORY_MIB: u64 = 512;
 
 /// Two hosts, 10.98.0.1 and .2.
@@ -101,7 +101,7 @@ impl OpenVSwitch {
         }
     }
 
-    /// A program of it that leaves nothing outside of the folder.
+    /// One of its programs, which writes nothing outside the folder.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.root.join(program));
         for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
@@ -136,7 +136,7 @@ impl OpenVSwitch {
         );
     }
 
-    /// A bridge that learns, with a port to each host.
+    /// A learning bridge with a port to each host.
     pub fn bridge(&self, hosts: &Hosts) {
         self.tell(&words_of(
             "add-br br0 -- set bridge br0 datapath_type=netdev",
@@ -153,14 +153,14 @@ impl OpenVSwitch {
         self.tell(&[&add[..], &[&kind, &number, option]].concat());
     }
 
-    /// `ovs-ofctl` with br0; what it says.
+    /// Runs `ovs-ofctl` with br0; returns its output.
     pub fn ofctl(&self, verb: &str, rest: &[&str]) -> String {
         let mut command = self.command("usr/bin/ovs-ofctl");
         command.args([verb, &format!("unix:{}", self.path("br0.mgmt"))]);
         run(command.args(rest))
     }
 
-    /// Ends it as its own script does; its log.
+    /// Stops it as its own script does; returns its log.
     pub fn exit(mut self) -> String {
         let log = self.log();
         let mut exit = self.command("usr/bin/ovs-appctl");
@@ -173,7 +173,7 @@ impl OpenVSwitch {
     }
 }
 
-/// The option of a port to a host.
+/// The options of a port to a host.
 pub fn af_packet(n: u8, hosts: &Hosts) -> String {
     let interface = hosts.name(n);
     format!("options:dpdk-devargs=net_af_packet{n},iface={interface}")
@@ -196,7 +196,7 @@ pub fn ping_until_answered(hosts: &Hosts, ovs: &OpenVSwitch) {
     }
 }
 
-/// Three seconds of TCP from host 1 to host 2: the bytes sent.
+/// Sends TCP from host 1 to host 2 for three seconds; returns the bytes sent.
 pub fn transfer(hosts: &Hosts, ovs: &OpenVSwitch) -> u64 {
     let mut server = hosts.inside(2, "iperf3 --server --one-off");
     let mut server = Process::start(server.stdout(Stdio::null())).unwrap();
@@ -208,7 +208,7 @@ pub fn transfer(hosts: &Hosts, ovs: &OpenVSwitch) -> u64 {
         if let Some(sent) = report["end"]["sum_sent"]["bytes"].as_u64() {
             return sent;
         }
-        // The server may not listen yet: iperf3 says so, and may call that a success.
+        // The server may not listen yet; iperf3 reports that, but may still exit successfully.
         assert!(
             began.elapsed() < PATIENCE && server.child.try_wait().unwrap().is_none(),
             "{}{}",

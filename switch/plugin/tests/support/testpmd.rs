@@ -1,4 +1,4 @@
-//! Debian's `dpdk-testpmd`, unmodified, at its prompt.
+//! Debian's unmodified `dpdk-testpmd`, driven at its prompt.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,7 +9,7 @@ use testkit::process::Process;
 
 use super::{PATIENCE, Plugin};
 
-/// testpmd; what it says goes to files.
+/// testpmd, whose output goes to files.
 pub struct Testpmd {
     process: Process,
     prompt: ChildStdin,
@@ -22,7 +22,7 @@ impl Testpmd {
         Self::with_eal(&eal, plugin, devices, arguments)
     }
 
-    /// With other arguments of EAL's: a guest shares its memory, in huge pages, with a switch.
+    /// Starts it with other EAL arguments: a guest shares its memory, in huge pages, with a switch.
     pub fn with_eal(
         eal: &[&str],
         plugin: Option<&Plugin>,
@@ -31,7 +31,7 @@ impl Testpmd {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| File::create(folder.path().join(name)).unwrap();
-        // Into a file it would write in blocks.
+        // Otherwise it would write to a file in blocks.
         let mut command = Command::new("stdbuf");
         command
             .args(["--output=L", "dpdk-testpmd", "--lcores=0@0,1@1", "--no-pci"])
@@ -78,7 +78,7 @@ impl Testpmd {
         self.read("complained")
     }
 
-    /// Waits until it has said something so many times.
+    /// Waits until it has printed a text this number of times.
     pub fn wait_for(&mut self, words: &str, times: usize) {
         let began = Instant::now();
         while self.said().matches(words).count() < times {
@@ -109,7 +109,7 @@ impl Testpmd {
         }
     }
 
-    /// Ends it: that is a success, and the plugin has complained of nothing.
+    /// Stops it; it must exit successfully, and the plugin must not have complained.
     pub fn quit_quietly(self) {
         let (status, said, complained) = self.quit();
         assert!(
@@ -127,7 +127,7 @@ impl Testpmd {
         }
     }
 
-    /// A file of the kernel about its process, which is stdbuf's only until it has become testpmd.
+    /// Reads a file of the kernel about its process, which at first is stdbuf.
     fn about(&self, file: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{file}", self.process.child.id())).unwrap()
     }
@@ -136,7 +136,7 @@ impl Testpmd {
         testkit::process::resident_kib(self.process.child.id()).unwrap()
     }
 
-    /// Memory for which huge pages were asked, and how much of it lies in some.
+    /// Memory for which huge pages were requested, and how much of it is on huge pages.
     pub fn huge_kib(&self) -> (u64, u64) {
         let (mut asked, mut huge, mut resident, mut has) = (0, 0, 0, 0);
         for line in self.about("smaps").lines() {
@@ -151,7 +151,7 @@ impl Testpmd {
     }
 }
 
-/// What a line such as `Rss:  12 kB` says of this.
+/// Value of a line such as `Rss: 12 kB`.
 fn kib(line: &str, of: &str) -> Option<u64> {
     let value = line.strip_prefix(of)?.strip_prefix(':')?;
     value.trim().trim_end_matches(" kB").parse().ok()

@@ -16,7 +16,8 @@ pub const TAI_NS: u64 = 1_800_000_000_000_000_000;
 
 const ETHERTYPE: u16 = 0x88B5;
 
-/// Switch `number`, with these keys of its wire. Sizes are for epochs of `interval_ms`, and epochs are as `schedule` says.
+/// Switch `number`, with these keys for its wire. Sizes are for epochs of `interval_ms`; `schedule` determines the
+/// actual epochs.
 pub fn wired(number: u32, wire: &Value, interval_ms: u64, schedule: EpochSchedule) -> Rack {
     let key = key_file().unwrap();
     let ports = [

@@ -1,5 +1,4 @@
-//! Switches that run by their configurations alone, with cables between them and nothing that disturbs them: what a
-//! configuration means.
+//! Switches with cables between them and without faults, to test what a configuration means.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,29 +12,29 @@ use records::snapshot::Snapshot;
 
 use super::node::{Clocks, Node};
 
-/// Between two passes of a worker.
+/// Time between two passes of a worker.
 const PASS_NS: u64 = 20_000;
 
-/// Between two polls of a control core.
+/// Time between two polls of a control core.
 const POLL_NS: u64 = 5_000_000;
 
-/// What is in a cable arrives at the next multiple of this: delays differ, and the order stays.
+/// Frames in a cable arrive at the next multiple of this: delays differ, but the order is kept.
 const CABLE_NS: u64 = 7 * PASS_NS;
 
-/// Two ports that are connected, each by its switch and its index there.
+/// Two connected ports, each given by its switch and its index there.
 pub type Cable = [(usize, usize); 2];
 
-/// A frame that a switch sent: when, in ticks of a nanosecond since the start, and its bytes.
+/// A frame that a switch sent: the time, in ticks of a nanosecond since the start, and the bytes.
 pub type Departure = (u64, Vec<u8>);
 
 /// Switches and cables.
 pub struct Calm {
     nodes: Vec<Node>,
     cables: Vec<Cable>,
-    /// By switch and port: what was sent and went into no cable, and what went into one.
+    /// By switch and port: frames sent that went into no cable, and those that went into a cable.
     departed: BTreeMap<(usize, usize), Vec<Departure>>,
     carried: BTreeMap<(usize, usize), Vec<Departure>>,
-    /// Frames in cables, by switch and port where they arrive.
+    /// Frames in cables, by destination switch and port.
     under_way: Vec<(usize, usize, Vec<u8>)>,
     now: u64,
 }
@@ -68,7 +67,7 @@ impl Calm {
         })
     }
 
-    /// Lets the clocks of all workers go on by `ticks` whenever they are read.
+    /// Lets the clocks of all workers advance by `ticks` whenever they are read.
     pub fn set_tick(&mut self, ticks: u64) {
         for one in self
             .nodes
@@ -79,12 +78,12 @@ impl Calm {
         }
     }
 
-    /// Lets a frame come in.
+    /// Delivers a frame.
     pub fn arrive(&mut self, switch: usize, port: usize, frame: Vec<u8>) {
         self.nodes[switch].workers.arrive(port, frame);
     }
 
-    /// Lets `ns` go by.
+    /// Advances the time by `ns`.
     pub fn run(&mut self, ns: u64) {
         let end = self.now + ns;
         while self.now < end {
@@ -128,22 +127,22 @@ impl Calm {
         }
     }
 
-    /// What a switch has published.
+    /// The published snapshot of a switch.
     pub fn snapshot(&self, switch: usize) -> Arc<Snapshot> {
         self.nodes[switch].published.read()
     }
 
-    /// Where a switch publishes.
+    /// The publication point of a switch.
     pub fn published(&self, switch: usize) -> Arc<Published> {
         Arc::clone(&self.nodes[switch].published)
     }
 
-    /// What a port has sent into its cable.
+    /// Frames that a port has sent into its cable.
     pub fn carried(&self, switch: usize, port: usize) -> &[Departure] {
         self.carried.get(&(switch, port)).map_or(&[], Vec::as_slice)
     }
 
-    /// What a port has sent, cables excepted, since it was last asked.
+    /// Takes the frames that a port without a cable has sent since the last call.
     pub fn departed(&mut self, switch: usize, port: usize) -> Vec<Departure> {
         self.departed.remove(&(switch, port)).unwrap_or_default()
     }

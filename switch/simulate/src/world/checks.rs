@@ -1,4 +1,4 @@
-//! After each step: passes, arrivals and snapshots are entered in the ledger, and held against it.
+//! After each step, enters passes, arrivals and snapshots in the ledger, and compares them with it.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::{EPOCH_NS, RECOVERED_EPOCHS, World};
 use crate::outcome::{Check, Count, Violation, holds};
 use crate::rack::wired::is_control;
 
-/// Most packets that may be in a switch: queues, rings between workers, bursts.
+/// Largest number of packets in a switch: queues, rings between workers, bursts.
 const PACKETS_MAX: usize = 20_000;
 
-/// Most entries of the ledger itself, which is of four seconds.
+/// Largest number of entries in the ledger, which covers four seconds.
 const LEDGER_MAX: usize = 1_000_000;
 
 impl World {
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// A worker passes, and all that it did is entered.
+    /// Runs a worker's pass, and enters its effects.
     pub(super) fn pass(&mut self, switch: usize, worker: usize) -> Check {
         let now = self.now;
         let place = &mut self.places[switch];
@@ -75,7 +75,7 @@ impl World {
         self.conserved(switch)
     }
 
-    /// A packet has left by `port`.
+    /// Enters a packet that has left through `port`.
     fn depart(
         &mut self,
         switch: usize,
@@ -133,8 +133,8 @@ impl World {
         Ok(())
     }
 
-    /// `conserved`: received + copies = transmitted + dropped + inside, and what counters say of data frames is what
-    /// came in and went out. `bounded`: no more packets are inside than queues and rings hold.
+    /// `conserved`: received + copies = transmitted + dropped + inside, and the counters of data frames equal the
+    /// frames received and sent. `bounded`: no more packets are inside than queues and rings can hold.
     fn conserved(&mut self, switch: usize) -> Check {
         let place = &mut self.places[switch];
         let Some(node) = &mut place.node else {
@@ -147,7 +147,7 @@ impl World {
         let mut inside = 0;
         for one in workers.iter_mut() {
             let io = one.worker.io_mut();
-            // A control frame that the driver refused is held, and counted when it is sent.
+            // A control frame that the driver refused is kept, and counted when it is sent.
             inside += io.live_packets() - io.made_packets() - io.waiting();
         }
         holds("conserved", came == went + inside as u64, || {
@@ -180,7 +180,7 @@ impl World {
         )
     }
 
-    /// A snapshot is held against the ledger.
+    /// Compares a snapshot with the ledger.
     pub(super) fn look(&mut self, switch: usize, snapshot: &Arc<Snapshot>) -> Check {
         if Arc::ptr_eq(snapshot, &self.places[switch].seen) {
             return Ok(());
@@ -243,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    /// Percentiles of the flows that have series of their own.
+    /// Checks percentiles of flows with series of their own.
     fn look_at_flows(&mut self, switch: usize, snapshot: &Snapshot) -> Check {
         let place = &mut self.places[switch];
         let (Some(node), Some(flows)) = (&place.node, &snapshot.flows) else {
@@ -353,7 +353,7 @@ impl World {
         }
     }
 
-    /// The present epoch of the switch at the other end of a wire.
+    /// The current epoch of the switch at the other end of a wire.
     fn peer_epoch(&self, switch: usize, port: &str) -> u64 {
         let wires = 0..self.places[switch].shape.wires;
         let number = wires.into_iter().find(|n| port == format!("w{n}"));
@@ -367,8 +367,8 @@ impl World {
         })
     }
 
-    /// `recovered`: once faults have ceased for [`super::QUIET_NS`], every wire is established and both of its
-    /// directions have a usable epoch among the last, and every switch has closed an epoch of late.
+    /// `recovered`: after [`super::QUIET_NS`] without faults, every wire is established, both of its directions have a
+    /// recent usable epoch, and every switch has recently closed an epoch.
     pub(super) fn recovered(&mut self) -> Check {
         for switch in 0..self.places.len() {
             let place = &self.places[switch];
@@ -398,7 +398,7 @@ impl World {
                     format!("switch {switch}: {} is {}", wire.port, wire.session)
                 })?;
                 if place.shape.is_patch {
-                    // Ends that are patched through to hosts may have had no traffic.
+                    // Ends that are patched to hosts may have had no traffic.
                     continue;
                 }
                 for segment in wire.segments.iter().filter(|segment| segment.is_incoming) {

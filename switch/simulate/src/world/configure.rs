@@ -1,4 +1,4 @@
-//! Configurations of a world's switches: what stays for life, and what a reload may change.
+//! Configurations of a world's switches: the permanent parts, and those that a reload may change.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(super) const INTERVAL_MS: u64 = 50;
 /// Hosts at each switch.
 pub(super) const HOSTS: usize = 2;
 
-/// What of a switch stays the same over reloads and restarts.
+/// Properties of a switch that reloads and restarts do not change.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     pub number: u32,
@@ -24,7 +24,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Ports that are always there: hosts, then wires.
+    /// Permanent ports: hosts, then wires.
     pub fn ports(&self) -> usize {
         HOSTS + self.wires
     }
@@ -82,7 +82,7 @@ pub(super) fn changed(base: &Value, shape: &Shape, random: &mut Pcg64) -> Value 
 }
 
 fn change(json: &mut Value, shape: &Shape, random: &mut Pcg64) {
-    // One may have gone with the change before.
+    // The previous change may have removed one.
     let ports = json["ports"].as_array().map_or(1, Vec::len);
     let port = random.random_range(0..ports);
     let measurement = &mut json["measurement"];
@@ -113,7 +113,7 @@ fn change(json: &mut Value, shape: &Shape, random: &mut Pcg64) {
     }
 }
 
-/// A host's port goes, or another one comes.
+/// Removes a host's port, or adds another.
 fn come_or_go(json: &mut Value, shape: &Shape, random: &mut Pcg64) {
     let Some(ports) = json["ports"].as_array_mut() else {
         return;
@@ -125,10 +125,10 @@ fn come_or_go(json: &mut Value, shape: &Shape, random: &mut Pcg64) {
     }
 }
 
-/// Parses what was made here.
+/// Parses the generated configuration.
 ///
 /// # Errors
-/// What is wrong with it: a change that cannot be made beside another.
+/// The error: two changes that cannot be combined.
 pub(super) fn parse(json: &Value) -> Result<Config, String> {
     Config::parse(&json.to_string(), "world.json").map_err(|error| error.to_string())
 }

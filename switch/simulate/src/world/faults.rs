@@ -1,4 +1,4 @@
-//! Faults that come by themselves, and the times in which none come.
+//! Faults that occur by themselves, and times without faults.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::outcome::Check;
 use crate::rack::wired::{is_control, kind_of};
 
 impl World {
-    /// When the first of each kind comes.
+    /// Schedules the first fault of each kind.
     pub(super) fn draw_faults(&mut self) {
         for (fault, _) in MOST {
             self.draw_fault(fault);
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    /// The fault comes, unless it is quiet, and the next of its kind is drawn.
+    /// Injects the fault, unless in a quiet time, and schedules the next of its kind.
     pub(super) fn fault(&mut self, fault: Fault) {
         self.draw_fault(fault);
         if self.is_quiet {
@@ -81,14 +81,14 @@ impl World {
         let by_ns = if self.random.random() { size } else { -size };
         let place = &mut self.places[switch];
         place.clocks.step(self.now, by_ns);
-        // Until the switch has read its clock again, and drawn a line through readings of the new time.
+        // Until the switch has read its clock again, and fitted a line to readings of the new time.
         place.clock_disturbed_until = self.now + 500_000_000;
         self.note(format_args!(
             "the clock of switch {switch} is set by {by_ns} ns"
         ));
     }
 
-    /// Sets a clock right that claims to be: otherwise its delays are impossible, and their epochs marked.
+    /// Corrects a clock that claims to be accurate: otherwise its delays would be impossible, and their epochs marked.
     fn right_clock(&mut self, switch: usize) {
         let place = &mut self.places[switch];
         let by_ns = -place.clocks.ahead_ns(self.now);
@@ -133,12 +133,12 @@ impl World {
         true
     }
 
-    /// Somebody on a wire sends what he has recorded, or makes up.
+    /// An attacker on a wire sends recorded or forged frames.
     fn attack(&mut self, fault: Fault) -> bool {
         let link = self.random.random_range(0..self.links.len());
         let end = self.random.random_range(0..2);
         let (switch, port) = self.links[link].ends[1 - end];
-        // His own direction's frames, or those of the other, thrown back.
+        // Frames of the same direction, or reflected frames of the other.
         let from = if self.random.random::<f64>() < self.menu.reflected {
             1 - end
         } else {
@@ -173,7 +173,7 @@ impl World {
         true
     }
 
-    /// Lets a port take so much, or all.
+    /// Limits the packets that a port accepts, or removes the limit.
     pub(super) fn set_room(&mut self, switch: usize, life: u32, port: usize, room: Option<usize>) {
         let place = &mut self.places[switch];
         if let Some(node) = place.node.as_mut().filter(|_| place.life == life) {
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Faults cease, all is mended, and time to recover begins; or that is over, and faults come again.
+    /// Stops all faults and begins the time to recover; or ends that, and faults begin again.
     pub(super) fn phase(&mut self) -> Check {
         self.is_quiet = !self.is_quiet;
         if !self.is_quiet {
@@ -216,24 +216,24 @@ impl World {
     }
 }
 
-// What goes wrong, how often and by how much: drawn for each world from its seed.
+// Kinds, rates and sizes of faults, drawn for each world from its seed.
 
 /// Faults of a world.
 #[derive(Debug)]
 pub struct Menu {
-    /// What time stamp counters are off by, 0 to 100 ppm either way.
+    /// Error of time stamp counters, 0 to 100 ppm either way.
     pub counter_ppm: f64,
-    /// What the system's clocks run away by, 0 to 10 ppm either way; another rate every second.
+    /// Drift of the system's clocks, 0 to 10 ppm either way, with a new rate every second.
     pub drift_ppm: f64,
     /// Difference between two workers' counters, 0 to 3 ticks.
     pub skew_ticks: u64,
-    /// Share of replayed and forged frames that are thrown back at who sent them, 0 or 25 %.
+    /// Share of replayed and forged frames that are reflected to their sender, 0 or 25 %.
     pub reflected: f64,
     often: BTreeMap<Fault, f64>,
 }
 
 impl Menu {
-    /// Each fault is on the menu of half of the worlds, so that some are seen alone.
+    /// Each fault occurs in half of the worlds, so that some occur alone.
     pub fn draw(random: &mut Pcg64) -> Self {
         let skew_ticks = random.random_range(0..4);
         let reflected = if random.random() { 0.25 } else { 0.0 };
@@ -253,7 +253,7 @@ impl Menu {
         }
     }
 
-    /// These faults alone, as often as they come at most.
+    /// Only these faults, at their highest rate.
     #[cfg(test)]
     pub fn only(faults: &[Fault]) -> Self {
         let wanted = MOST.into_iter().filter(|(fault, _)| faults.contains(fault));
@@ -266,13 +266,13 @@ impl Menu {
         }
     }
 
-    /// How often a fault comes, as in [`MOST`].
+    /// Rate of a fault, as in [`MOST`].
     pub fn of(&self, fault: Fault) -> f64 {
         self.often.get(&fault).copied().unwrap_or_default()
     }
 }
 
-/// How often each fault comes at most: times a second of simulated time, or of data or control frames the share.
+/// Highest rate of each fault: times per second of simulated time, or a share of data or control frames.
 const MOST: [(Fault, f64); 17] = [
     (Fault::ClockStep, 0.5),
     (Fault::WorkerStall, 1.0),
@@ -293,7 +293,7 @@ const MOST: [(Fault, f64); 17] = [
     (Fault::PortRefusal, 1.0),
 ];
 
-/// Kinds of faults, as they are counted: those that come by themselves, then those of frames on a wire.
+/// Kinds of faults: first those that occur by themselves, then those of frames on a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// A system's clock is set, by 10 us to 20 ms either way.
@@ -306,27 +306,27 @@ pub enum Fault {
     LinkFlap,
     /// A configuration is read again.
     Reload,
-    /// A switch loses all that it knows; it starts again within 500 ms, sometimes at once.
+    /// A switch is killed and loses its state; it starts again within 500 ms, sometimes at once.
     Kill,
     /// A recorded control frame of any age is sent again.
     Replay,
-    /// A control frame is made up without the key.
+    /// A control frame is forged without the key.
     Forgery,
     /// One recorded hello, up to 2,000 times within 10 ms.
     HelloFlood,
-    /// A port takes nothing for 1 to 50 ms.
+    /// A port accepts nothing for 1 to 50 ms.
     PortRefusal,
     /// A data frame is lost.
     DataLost,
-    /// A data frame comes later than those behind it.
+    /// A data frame arrives later than the frames behind it.
     DataReordered,
-    /// A data frame comes twice.
+    /// A data frame arrives twice.
     DataDoubled,
     /// A control frame is lost.
     ControlLost,
-    /// A control frame comes later than those behind it.
+    /// A control frame arrives later than the frames behind it.
     ControlReordered,
-    /// A control frame comes twice.
+    /// A control frame arrives twice.
     ControlDoubled,
     /// A bit of a control frame is inverted.
     ControlCorrupted,
@@ -338,21 +338,21 @@ impl Fault {
     }
 }
 
-// Wires between switches: what the path does to each frame.
+// Wires between switches, and the effect of the path on each frame.
 
-/// Genuine control frames of a direction that are kept to be sent again.
+/// Number of genuine control frames of a direction that are kept for replays.
 const RECORDED: usize = 64;
 
 /// A wire: both ends as (switch, port).
 pub(super) struct Link {
     pub ends: [(usize, usize); 2],
     pub is_up: bool,
-    /// Frames that are under way now are lost: how often the link was lost.
+    /// Incremented when the link is lost; frames in flight are then lost.
     pub losses: u64,
     base_ns: u64,
     queue_ns: f64,
     last_arrival: [u64; 2],
-    /// Control frames that each end has sent, whenever.
+    /// All control frames that each end has sent.
     pub recorded: [Vec<Vec<u8>>; 2],
 }
 
@@ -378,13 +378,13 @@ pub(super) fn kind_label(frame: &[u8]) -> Option<&'static str> {
 }
 
 impl World {
-    /// The link at a port of a switch, and which of its ends that is.
+    /// The link at a port of a switch, and the port's end of it.
     pub(super) fn link_at(&self, switch: usize, port: usize) -> Option<(usize, usize)> {
         let at = |link: &Link| link.ends.iter().position(|&end| end == (switch, port));
         (self.links.iter().enumerate()).find_map(|(n, link)| Some((n, at(link)?)))
     }
 
-    /// Whether each port of a switch has its link.
+    /// For each port of a switch, whether its link is up.
     pub(super) fn links_of(&self, switch: usize) -> Vec<bool> {
         let ports = self.places[switch].shape.ports();
         let is_up = |port| {
@@ -413,7 +413,7 @@ impl World {
         self.note(format_args!("link {number} is {state}"));
     }
 
-    /// A frame leaves a switch by a wire.
+    /// Handles a frame that leaves a switch through a wire.
     pub(super) fn transport(
         &mut self,
         (number, end): (usize, usize),
@@ -472,7 +472,7 @@ impl World {
             after += self.random.random_range(1_000..400_000);
         }
         if is_control && self.happens(Fault::ControlCorrupted) {
-            // Behind the magic: what loses its type is no control frame.
+            // After the EtherType: without it, a frame is no control frame.
             let at = self.random.random_range(18..frame.len());
             frame[at] ^= 1 << self.random.random_range(0..8);
         }

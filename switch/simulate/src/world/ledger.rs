@@ -1,4 +1,4 @@
-//! What is true: the fate of every packet, as the world saw it.
+//! The true fate of every packet.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -25,15 +25,15 @@ pub(super) struct Packet {
 /// A host, by its switch and its number there.
 pub(super) type Station = (usize, usize);
 
-/// What is true of one segment in one epoch.
+/// True figures of one segment in one epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Truth {
     pub sent: u64,
-    /// Packets that were received, each once.
+    /// Packets that were received, without copies.
     pub received: u64,
     /// Further copies of them that arrived, in whichever epoch.
     pub doubled: u64,
-    /// Sum of the delays of what was received, in nanoseconds or ticks.
+    /// Sum of the delays of received packets, in nanoseconds or ticks.
     pub delays: i128,
 }
 
@@ -49,7 +49,7 @@ pub(super) type Inside = (usize, u32, PortIndex, PortIndex, u64);
 /// One direction of a wire in one epoch of one life of its sender: switch, life, port, epoch.
 pub(super) type OnWire = (usize, u32, PortIndex, u64);
 
-/// One sending of a packet on a wire.
+/// One transmission of a packet on a wire.
 pub(super) type Sending = u64;
 
 /// A packet on a wire.
@@ -61,7 +61,7 @@ struct UnderWay {
     has_arrived: bool,
 }
 
-/// How long truth is kept, in the world's nanoseconds.
+/// How long entries are kept, in the world's nanoseconds.
 const KEPT_NS: u64 = 4_000_000_000;
 
 /// The ledger.
@@ -73,10 +73,10 @@ pub(super) struct Ledger {
     /// By segment, epoch and flow: the delays of its packets, in ticks.
     pub flows: BTreeMap<(Inside, FlowKey), (u64, Vec<u64>)>,
     pub wires: BTreeMap<OnWire, (u64, Truth)>,
-    /// By sending: its epoch, and TAI when it left. A packet may be sent twice on one wire, if it came twice.
+    /// By transmission: its epoch, and TAI when it left. A packet that arrived twice is sent twice.
     under_way: BTreeMap<Sending, UnderWay>,
     sendings: Sending,
-    /// By switch, port and number of a packet: packets that reached the port and were not received yet.
+    /// By switch, port and number of a packet: packets that reached the port but were not received yet.
     waiting: BTreeMap<(usize, usize, u64), VecDeque<Sending>>,
 }
 
@@ -125,13 +125,13 @@ impl Ledger {
         between(address(to), address(from), flow, number as u32, len_bytes)
     }
 
-    /// Whether a frame is what packet `number` was; `None` where that is forgotten.
+    /// Whether a frame equals packet `number`; `None` if that was removed.
     pub fn is_whole(&self, number: u64, frame: &[u8]) -> Option<bool> {
         let packet = self.packets.get(&number)?;
         Some(Self::frame(number, packet) == frame)
     }
 
-    /// A packet left a switch within its epoch's time, `ticks` after it came.
+    /// Enters a packet that left a switch within its epoch, `ticks` after it arrived.
     pub fn passed(&mut self, now: u64, segment: Inside, frame: &[u8], ticks: u64) {
         let flow = (segment, FlowKey::parse(frame));
         let (_, delays) = self.flows.entry(flow).or_insert((now, Vec::new()));
@@ -142,7 +142,7 @@ impl Ledger {
         truth.delays += i128::from(ticks);
     }
 
-    /// A packet was sent on a wire.
+    /// Enters a packet that was sent on a wire.
     pub fn sent(&mut self, now: u64, wire: OnWire, tai_ns: u64) -> Sending {
         let (_, truth) = self.wires.entry(wire).or_insert((now, Truth::default()));
         truth.sent += 1;
@@ -157,18 +157,18 @@ impl Ledger {
         self.sendings
     }
 
-    /// What was sent came to a port of a switch, as packet `number`.
+    /// Enters a transmission that arrived at a port of a switch, as packet `number`.
     pub fn came(&mut self, switch: usize, port: usize, number: u64, sending: Sending) {
         let waiting = self.waiting.entry((switch, port, number)).or_default();
         waiting.push_back(sending);
     }
 
-    /// A switch was killed: it receives nothing of what came.
+    /// Enters that a switch was killed: packets that arrived are never received.
     pub fn killed(&mut self, switch: usize) {
         self.waiting.retain(|&(at, ..), _| at != switch);
     }
 
-    /// A switch received packet `number` by a port.
+    /// Enters that a switch received packet `number` at a port.
     pub fn arrived(&mut self, switch: usize, port: usize, number: u64, tai_ns: u64) {
         let Entry::Occupied(mut waiting) = self.waiting.entry((switch, port, number)) else {
             return;
@@ -191,12 +191,12 @@ impl Ledger {
         truth.delays += i128::from(tai_ns) - i128::from(packet.sent_ns);
     }
 
-    /// What is true of a wire in an epoch; `None` where nothing was sent.
+    /// Returns the true figures of a wire in an epoch; `None` if nothing was sent.
     pub fn of_wire(&self, wire: OnWire) -> Option<Truth> {
         self.wires.get(&wire).map(|(_, truth)| *truth)
     }
 
-    /// Forgets what is long ago.
+    /// Removes old entries.
     pub fn forget(&mut self, now: u64) {
         let kept = now.saturating_sub(KEPT_NS);
         self.packets.retain(|_, packet| packet.born >= kept);
@@ -209,7 +209,7 @@ impl Ledger {
             .retain(|_, waiting| waiting.back().copied() >= oldest && oldest.is_some());
     }
 
-    /// Entries of all tables.
+    /// Number of entries in all tables.
     pub fn len(&self) -> usize {
         self.packets.len()
             + self.inside.len()

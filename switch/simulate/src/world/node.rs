@@ -1,4 +1,4 @@
-//! A whole switch: its workers and its control core, from a start to a kill.
+//! A complete switch, with workers and control core, from a start to a kill.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use switch::wiring::{Platform, present};
 
 use crate::rack::{Memory, RackWorkers, Started, rate};
 
-/// A switch that runs.
+/// A running switch.
 pub(super) struct Node {
     pub clocks: Clocks,
     pub memory: Memory,
@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub workers: RackWorkers,
     pub published: Arc<Published>,
     pub stalled_until: u64,
-    /// The ports' number at the last pass of any worker.
+    /// Number of ports at the last pass of any worker.
     pub ports: usize,
     core: ControlCore<'static>,
     began: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Starts a switch by `config`, with clocks as they are.
+    /// Starts a switch by `config`, with the present clocks.
     ///
     /// # Errors
     /// In words: a configuration that makes no switch.
@@ -115,7 +115,7 @@ impl Node {
         (self.clocks.ticks(now)).plus(self.workers[worker].skew_ticks)
     }
 
-    /// The control core's poll; the snapshot that it leaves.
+    /// Polls the control core; returns its snapshot.
     pub fn poll(&mut self, now: u64) -> Arc<Snapshot> {
         let ticks = self.clocks.ticks(now);
         {
@@ -128,7 +128,7 @@ impl Node {
         self.published.read()
     }
 
-    /// Worker `worker` passes once.
+    /// Runs one pass of worker `worker`.
     pub fn pass(&mut self, worker: usize, now: u64) {
         let ticks = self.ticks(worker, now);
         let one = &mut self.workers[worker];
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-// The clocks of one switch: a counter that runs a little fast or slow, and a system's clock that drifts and is set.
+// The clocks of one switch: a counter that runs slightly fast or slow, and a system clock that drifts and can be set.
 
 /// TAI at the beginning of a world.
 const TAI_NS: i128 = 1_800_000_000_000_000_000;
@@ -148,18 +148,19 @@ const BILLION: i128 = 1_000_000_000;
 /// Both clocks, by the world's time in nanoseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Clocks {
-    /// When the counter was at `ticks`.
+    /// The time when the counter was at `ticks`.
     since: u64,
     ticks: Ticks,
     counter_ppb: i64,
-    /// When the system's clock was ahead by so much.
+    /// The time at which the system's clock was ahead by this offset.
     set_at: u64,
     ahead_ns: i64,
     drift_ppb: i64,
 }
 
 impl Clocks {
-    /// A counter of 1 GHz that stands at `ticks` at `now`, and is off by so much; a system's clock ahead by so much.
+    /// A counter of 1 GHz that is at `ticks` at `now`, with this rate error, and a system clock that is ahead by this
+    /// offset.
     pub fn new(now: u64, ticks: Ticks, counter_ppb: i64, ahead_ns: i64) -> Self {
         Self {
             since: now,
@@ -184,49 +185,50 @@ impl Clocks {
         u64::try_from(tai).unwrap_or(0)
     }
 
-    /// What the system's clock is ahead by.
+    /// By how much the system's clock is ahead.
     pub fn ahead_ns(&self, now: u64) -> i64 {
         let drifted = i128::from(now - self.set_at) * i128::from(self.drift_ppb) / BILLION;
         self.ahead_ns + i64::try_from(drifted).unwrap_or(0)
     }
 
-    /// The system's clock drifts by so much from now on.
+    /// Sets the drift of the system's clock.
     pub fn drift(&mut self, now: u64, ppb: i64) {
         self.ahead_ns = self.ahead_ns(now);
         self.set_at = now;
         self.drift_ppb = ppb;
     }
 
-    /// The system's clock is set.
+    /// Steps the system's clock.
     pub fn step(&mut self, now: u64, by_ns: i64) {
         self.drift(now, self.drift_ppb);
         self.ahead_ns += by_ns;
     }
 }
 
-// The control core's way to ports and workers in memory: links, the filtering database, reloads, and the clocks.
+// The control core's data plane in memory: links, the filtering database, reloads, and the clocks.
 
 /// As in the daemon.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 
-/// What the world and its data plane share.
+/// State shared by the world and its data plane.
 #[derive(Debug)]
 pub(super) struct NodeState {
     pub monotonic: Instant,
     pub tai_ns: u64,
     pub has_link: Vec<bool>,
-    /// A configuration to take up.
+    /// The configuration to apply.
     pub wanted: Option<Config>,
-    /// The configuration that holds.
+    /// The configuration in use.
     pub running: Config,
-    /// Epochs in which generations change: from the first to the last, while workers still take one up to none.
+    /// Epochs in which the generation changes, from the first to the last; without a last one while workers are still
+    /// changing.
     pub changes: (u64, u64),
-    /// Refused reloads, in words.
+    /// Error messages of refused reloads.
     pub refused: Vec<String>,
     pub random: Pcg64,
 }
 
-/// Both sides' way to it.
+/// Access to it for both sides.
 #[derive(Debug, Clone)]
 pub(super) struct Shared(Arc<Mutex<NodeState>>);
 
@@ -271,7 +273,7 @@ impl MemoryDataPlane {
         }
     }
 
-    /// Continues a reload; returns the change of the control core once it is due.
+    /// Continues a reload; returns the control core's change when it is due.
     fn change(&mut self, core: CoreStatus) -> Option<Box<Change>> {
         let now = self.state.lock().monotonic;
         let is_idle = self.reconfigurer.is_idle();
@@ -295,7 +297,7 @@ impl MemoryDataPlane {
         }
     }
 
-    /// Does what a reload's progress requires, as the daemon does.
+    /// Acts on a reload's progress, as the daemon does.
     fn follow_reload(&mut self, progress: Progress, present: Epoch) {
         let state = &mut *self.state.lock();
         match progress {

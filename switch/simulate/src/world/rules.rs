@@ -1,4 +1,4 @@
-//! What must hold, each rule by itself.
+//! The rules that must hold.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use records::snapshot::{Flow, FlowQuantiles, Segment, Snapshot, Wire, WireFigure
 use super::ledger::Truth;
 use crate::outcome::{Check, holds};
 
-/// `segment-sums`: of each segment sent = received + dropped + late, in all and in the last epoch.
+/// `segment-sums`: for each segment sent = received + dropped + late, in total and in the last epoch.
 pub(super) fn segment_sums(segment: &Segment) -> Check {
     let last = segment.last.iter().map(|last| &last.counts);
     for counts in last.chain([&segment.total.counts]) {
@@ -19,8 +19,8 @@ pub(super) fn segment_sums(segment: &Segment) -> Check {
     Ok(())
 }
 
-/// `segment-truth`: what a usable epoch counts as received, and the stamped mean, are those of the ledger. Where workers
-/// took up another generation packets may be in none: then there are no more than in the ledger.
+/// `segment-truth`: received packets and stamped mean of a usable epoch equal those of the ledger. In an epoch in which
+/// the generation changed some packets may be unmeasured; then there are no more than in the ledger.
 pub(super) fn segment_truth(segment: &Segment, truth: Truth, may_miss: bool) -> Check {
     let Some(last) = &segment.last else {
         return Ok(());
@@ -42,7 +42,7 @@ pub(super) fn segment_truth(segment: &Segment, truth: Truth, may_miss: bool) -> 
         let off = (stamped.mean_ns - truth.mean()).abs();
         holds("segment-truth", off <= 1e-6 * truth.mean().max(1.0), || {
             format!(
-                "{}: epoch {}: mean {} ns, in truth {truth:?}",
+                "{}: epoch {}: mean {} ns, true {truth:?}",
                 segment.title(),
                 last.epoch,
                 stamped.mean_ns
@@ -74,7 +74,7 @@ pub(super) fn flow_truth(flow: &Flow, quantiles: &FlowQuantiles, delays: &[u64])
     });
     holds("flow-truth", is_right, || {
         format!(
-            "{} on {}: epoch {}: {quantiles:?}, in truth {sorted:?}",
+            "{} on {}: epoch {}: {quantiles:?}, true {sorted:?}",
             flow.flow,
             flow.segment_title(),
             flow.last_epoch
@@ -82,9 +82,9 @@ pub(super) fn flow_truth(flow: &Flow, quantiles: &FlowQuantiles, delays: &[u64])
     })
 }
 
-/// `wire-truth`: counts that a usable epoch of a wire tells are those of the ledger. Nobody can tell a copy that the
-/// network made from a packet that looks the same, so copies count where they arrive, in the epoch in which the packet was
-/// sent. Of two lives of the sender either may have had an epoch of that number.
+/// `wire-truth`: the counts of a usable epoch of a wire equal those of the ledger. A copy made by the network cannot be
+/// distinguished from an identical packet, so copies count where they arrive, in the epoch in which the packet was
+/// sent. If the sender was restarted, either life may have had an epoch with this number.
 pub(super) fn wire_truth(segment: &WireSegment, figures: &WireFigures, truths: &[Truth]) -> Check {
     let (Some(sent), Some(lost)) = (figures.sent_packets, figures.lost_packets) else {
         return Ok(());
@@ -98,7 +98,7 @@ pub(super) fn wire_truth(segment: &WireSegment, figures: &WireFigures, truths: &
     })
 }
 
-/// `monotone`: what only rises has not fallen since the snapshot before.
+/// `monotone`: counters have not fallen since the previous snapshot.
 pub(super) fn monotone(before: &Snapshot, now: &Snapshot) -> Check {
     let fell = |what: &str, before: u64, now: u64| {
         holds("monotone", before <= now, || {
@@ -124,7 +124,7 @@ pub(super) fn monotone(before: &Snapshot, now: &Snapshot) -> Check {
         let is_same = |new: &&Segment| {
             (&new.ingress, &new.egress, &new.class) == (&old.ingress, &old.egress, &old.class)
         };
-        // One that was gone for a generation begins anew.
+        // A segment that was absent for a generation starts again.
         if let Some(new) = now.segments.iter().find(is_same)
             && before.generation == now.generation
         {
@@ -163,8 +163,8 @@ fn wires_monotone(before: &Snapshot, now: &Snapshot) -> Check {
     Ok(())
 }
 
-/// `snapshot-sums`: every epoch that a segment estimated from had its truth within the bound or not; packets in the
-/// histogram are those received.
+/// `snapshot-sums`: every epoch with an estimate counts either as within the bound or as outside it; the histogram has
+/// as many packets as were received.
 pub(super) fn snapshot_sums(segment: &Segment) -> Check {
     let total = &segment.total;
     holds(
@@ -186,8 +186,8 @@ pub(super) fn snapshot_sums(segment: &Segment) -> Check {
     )
 }
 
-/// `accepted`: of each kind but hellos no more control frames were authenticated than genuine ones were delivered, each
-/// once.
+/// `accepted`: for each kind except hellos, no more control frames were authenticated than genuine frames were
+/// delivered, each counted once.
 pub(super) fn accepted(wire: &Wire, genuine: &BTreeMap<String, u64>) -> Check {
     for kind in wire
         .total

@@ -16,7 +16,7 @@ fn a_seed_is_a_run_and_breaks_no_rule() {
     }
 }
 
-/// Faults that come together, and usable epochs that wires have all the same, at least.
+/// Combinations of faults, and the least number of usable epochs that wires still have.
 const SCENES: [(&[Fault], u64); 6] = [
     (&[], 100),
     (&[Fault::DataLost, Fault::ControlLost], 100),

@@ -1,6 +1,6 @@
-//! Keys that other tests show.
+//! Keys whose effect other tests show.
 
-/// Keys whose effect hangs on real time, and the test that shows it: its file and name.
+/// Keys whose effect depends on real time, and the file and name of the test that shows it.
 pub const ELSEWHERE: [(&str, &str, &str); 19] = [
     (
         "measurement.lds.decode.interval_s",

@@ -1,4 +1,4 @@
-//! Frames that hosts send.
+//! Frames sent by hosts.
 
 use std::net::Ipv4Addr;
 
@@ -29,7 +29,7 @@ impl Packet {
         len: 200,
     };
 
-    /// Its frame; `number` makes it one that was not there before.
+    /// Returns its frame; `number` makes it unique.
     pub fn frame(&self, number: u32) -> Vec<u8> {
         let address = |host| [2, 0, 0, 0, 0, host];
         let ethernet = ethernet::Repr {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Group, Look, plans, served, sources, switches, wires};
 
-/// Values beside [`bridge`] that are refused, and words of why: keys that bound others.
+/// Values that are refused together with [`bridge`], and parts of the error message: keys that limit others.
 pub fn refused() -> [(&'static str, Value, &'static str); 3] {
     [
         (
@@ -61,11 +61,11 @@ pub fn all() -> Vec<Group> {
 pub use sources::{generate, replay};
 pub use wires::{around, wire_adaptive, wire_direct, wire_own_keys, wire_trusted, wire_virtual};
 
-/// A file for tests, of these bytes.
+/// A file for tests with these bytes.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    // Tests run beside each other: each moves a whole file there.
+    // Tests run in parallel, so each moves a complete file there.
     let own = path.with_extension(std::process::id().to_string());
     fs::write(&own, bytes).unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).unwrap();

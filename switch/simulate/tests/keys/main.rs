@@ -1,13 +1,13 @@
-//! Every key of the configuration changes something that can be seen, or is refused.
+//! Every key of the configuration has a visible effect, or is refused.
 //!
-//! Each [`Group`] has a configuration, and a way to look at what a configuration means: what whole switches in
-//! memory publish and send, which sizes follow, what a source of packets makes, how the server answers. Each of its
-//! changes sets one key to another value and must make what is seen another. That the configuration is shown as it was
-//! written does not count. No key of the schema can be without a row: [`no_key_is_forgotten`].
+//! Each [`Group`] has a configuration and a way to observe its effects: what complete switches in memory publish and
+//! send, the resulting sizes, the packets of a source, or the server's responses. Each of its changes sets one key to
+//! another value, and must change the observation. Showing the configuration itself does not count.
+//! [`no_key_is_forgotten`] checks that every key of the schema has a row.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "helpers of tests, which the lints take for ordinary functions"
+    reason = "helpers of tests, which the lints treat as ordinary functions"
 )]
 
 use std::collections::BTreeSet;
@@ -27,21 +27,21 @@ mod sources;
 mod switches;
 mod wires;
 
-/// Keys that are tried on one configuration.
+/// Keys that are changed in one configuration.
 struct Group {
-    /// What the switch does without the changes.
+    /// The configuration without the changes.
     base: Value,
-    /// What can be seen of a configuration.
+    /// How to observe a configuration.
     look: Look,
-    /// The place of a key, as a JSON pointer, and another value. Behind `#` is the name of a part of a value that is
-    /// replaced as a whole: an option of a device, or the key that tells kinds apart.
+    /// The place of a key, as a JSON pointer, and another value. If a value is replaced as a whole, the name of the
+    /// changed part follows `#`: an option of a device, or the key that distinguishes kinds.
     changes: Vec<(&'static str, Value)>,
 }
 
-/// How to look at a configuration.
+/// How to observe a configuration.
 #[derive(Clone, Copy)]
 enum Look {
-    /// A switch by it runs.
+    /// Run a switch with it.
     Run(fn(&Config) -> Ran),
     /// In another way.
     Other(fn(&Config) -> String),
@@ -56,7 +56,7 @@ impl Look {
     }
 }
 
-/// The base with another value at `place`.
+/// Returns the base with another value at `place`.
 fn changed(base: &Value, place: &str, value: Value) -> Value {
     let place = place.split('#').next().unwrap_or(place);
     let mut json = base.clone();
@@ -71,7 +71,7 @@ fn changed(base: &Value, place: &str, value: Value) -> Value {
     json
 }
 
-/// The key at a place, as the schema's list has it: `ports[].egress.owner`.
+/// Returns the key at a place in the form of the schema's list: `ports[].egress.owner`.
 fn key(place: &str) -> String {
     let mut key = String::new();
     for step in place.split(['/', '#']).filter(|step| !step.is_empty()) {
@@ -82,7 +82,7 @@ fn key(place: &str) -> String {
             key += step;
         }
     }
-    // The last index is that of a value in a list.
+    // The last index is the index of a value in a list.
     key.trim_end_matches("[]").to_owned()
 }
 
@@ -91,7 +91,7 @@ fn parse(json: &Value) -> Config {
         .unwrap_or_else(|error| panic!("{error}\n{json:#}"))
 }
 
-/// Every change of a group changes what is seen.
+/// Checks that every change of a group has a visible effect.
 fn check(group: Group) {
     let Group {
         base,
@@ -101,7 +101,10 @@ fn check(group: Group) {
     let before = look.at(&parse(&base));
     let again = look.at(&parse(&base));
     for (before, again) in before.lines().zip(again.lines()) {
-        assert_eq!(before, again, "one configuration looks one way");
+        assert_eq!(
+            before, again,
+            "the same configuration gives the same observation"
+        );
     }
     let mut without_effect = Vec::new();
     for (place, value) in changes {
@@ -113,7 +116,7 @@ fn check(group: Group) {
     }
     assert!(
         without_effect.is_empty(),
-        "these keys change nothing that can be seen; let them do something, or remove them: {without_effect:#?}"
+        "these keys have no visible effect; give them one, or remove them: {without_effect:#?}"
     );
 }
 
@@ -128,7 +131,7 @@ fn no_key_is_forgotten() {
     let forgotten: Vec<_> = all.difference(&tried).collect();
     assert!(
         forgotten.is_empty(),
-        "keys without a row that shows what they do (groups.rs): {forgotten:#?}"
+        "keys without a row that shows their effect (groups.rs): {forgotten:#?}"
     );
     let unknown: Vec<_> = tried.difference(&all).collect();
     assert!(
@@ -137,7 +140,7 @@ fn no_key_is_forgotten() {
     );
 }
 
-/// Keys that bound what may be configured.
+/// Checks keys that limit other keys.
 #[test]
 fn what_is_out_of_bounds_is_refused() {
     for (place, value, expected) in groups::refused() {
@@ -147,7 +150,7 @@ fn what_is_out_of_bounds_is_refused() {
     }
 }
 
-/// Keys whose effect hangs on real time: the tests that show it exist.
+/// Checks that the tests exist that show keys whose effect depends on real time.
 #[test]
 fn other_tests_are_there() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

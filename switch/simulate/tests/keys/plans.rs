@@ -1,4 +1,4 @@
-//! What follows from a configuration before anything runs, and what sources of packets make of it.
+//! Effects of a configuration before anything runs, and packets of its sources.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};

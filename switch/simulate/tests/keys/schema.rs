@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The paths of all keys that hold a value: `ports[].egress.queues[].service`. Keys of kinds that one value may be
-/// are put together; options in a device string (`x-options`) are keys too.
+/// The paths of all keys that hold a value: `ports[].egress.queues[].service`. Keys of alternative kinds are merged;
+/// options in a device string (`x-options`) are keys, too.
 pub fn keys(schema: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     walk(schema, schema, "", &mut found);
@@ -33,7 +33,7 @@ fn walk(root: &Value, node: &Value, path: &str, found: &mut BTreeSet<String>) {
     if items.is_object() {
         let mut inner = BTreeSet::new();
         walk(root, items, &format!("{path}[]"), &mut inner);
-        // Of a list of plain values the list is the key.
+        // A list of plain values is a single key.
         found.extend(
             inner
                 .into_iter()

@@ -11,7 +11,7 @@ use contract::config::Config;
 use control::published::Published;
 use records::snapshot::Snapshot;
 
-/// The status of an answer to each of some clients.
+/// The status of the response to each of several clients.
 pub fn answers(config: &Config) -> String {
     let Some(server) = Server::of(&config.http).unwrap() else {
         return "no server".to_owned();

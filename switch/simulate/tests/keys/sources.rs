@@ -8,7 +8,7 @@ use testkit::pcap::Writer;
 use crate::groups::file;
 use crate::{Group, Look, plans};
 
-/// A capture of so many frames, 10 ms apart.
+/// A capture of `frames` frames, 10 ms apart.
 fn capture(frames: u32) -> PathBuf {
     let mut bytes = Vec::new();
     let mut capture = Writer::new(&mut bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What one switch in memory publishes and sends.
+//! Snapshots and frames of a switch in memory.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
@@ -15,7 +15,7 @@ use crate::frames::{Packet, mix};
 
 pub const MS: u64 = 1_000_000;
 
-/// All that a snapshot says, but for the configuration, and for times that are not simulated.
+/// A snapshot without the configuration and without times that are not simulated.
 pub fn published(snapshot: &Snapshot) -> String {
     let mut snapshot = snapshot.clone();
     snapshot.config = None;
@@ -36,7 +36,7 @@ pub fn published(snapshot: &Snapshot) -> String {
     format!("{snapshot:#?}")
 }
 
-/// Frames in short: how many, how many bytes, and all of their bytes and times as one number.
+/// A summary of frames: their number, their bytes, and a hash of all bytes and times.
 pub fn summary(frames: &[Departure]) -> String {
     let mut hasher = DefaultHasher::new();
     frames.hash(&mut hasher);
@@ -48,10 +48,10 @@ pub fn summary(frames: &[Departure]) -> String {
     )
 }
 
-/// What a switch has published and sent.
+/// Snapshot and sent frames of a switch.
 pub struct Ran {
     pub published: Arc<Published>,
-    /// What each port sent, in short.
+    /// A summary of the frames sent by each port.
     sent: String,
 }
 
@@ -101,7 +101,7 @@ pub fn short(config: &Config) -> Ran {
     Ran::of(&mut calm, config)
 }
 
-/// The same by a clock that goes on while it is read.
+/// The same with a clock that advances while it is read.
 pub fn ticking(config: &Config) -> Ran {
     let mut calm = calm(config);
     calm.set_tick(7);
@@ -129,7 +129,7 @@ pub fn long(config: &Config) -> Ran {
         calm.run(10 * MS);
     }
     calm.run(1_500 * MS);
-    // Whom it remembers gets no flood.
+    // Frames to learnt stations are not flooded.
     let answer = Packet {
         from: 11,
         to: 1,

@@ -11,7 +11,7 @@ use crate::groups::{file, measurement, port};
 use crate::switches::{self, MS, published, summary};
 use crate::{Group, Look, parse};
 
-/// A switch of that number, whose host's port is patched to one with `wire`.
+/// A switch with this number, whose host's port is patched to a port with `wire`.
 fn switch(number: u32, wire: &Value, keys: &Value) -> Value {
     let mut measurement = measurement();
     measurement["flows"] = json!({ "slots": 64 });
@@ -27,7 +27,7 @@ fn switch(number: u32, wire: &Value, keys: &Value) -> Value {
         "measurement": measurement,
         "wire": { "switch": number, "keys": keys },
         "workers": [{}],
-        // Largest flows have slots beside `flows`.
+        // The largest flows have slots in addition to `flows`.
         "prometheus": { "top_flows": 2 },
     })
 }
@@ -42,7 +42,7 @@ fn wire() -> Value {
         "rli": { "policy": { "kind": "count", "packets": 20 } } })
 }
 
-/// What a switch and its peer publish, and what went over the wire.
+/// Snapshots of a switch and its peer, and the frames on the wire.
 fn joined(config: &Config, peer: &Value) -> String {
     let cable = [(0, 1), (1, 1)];
     let mut calm = Calm::new(&[config.clone(), parse(peer)], vec![cable]).unwrap();
@@ -178,7 +178,7 @@ pub fn wire_trusted() -> Group {
     }
 }
 
-/// A device between `b` and `c`, which lead to each other.
+/// A device between `b` and `c`, which are connected to each other.
 pub fn around() -> Group {
     let mut measurement = measurement();
     measurement["around"] = json!([
