@@ -33,9 +33,9 @@ mod topology;
 
 /// Exit code of a command that succeeded.
 const DONE: u8 = 0;
-/// What the user can correct: usage, a configuration.
+/// Errors that the user can correct: usage, a configuration.
 const UNUSABLE: u8 = 2;
-/// The switch refuses the configuration, or would.
+/// The switch refuses the configuration, or would refuse it.
 const REFUSED: u8 = 3;
 
 const EXIT_CODES: &str = "\
@@ -56,13 +56,13 @@ struct Arguments {
     command: Command,
 }
 
-/// Options that stand before the command or after it.
+/// Options that may come before or after the command.
 #[derive(Debug, Args)]
 struct Globals {
     /// Address of the switch
     #[arg(long, global = true, value_name = "URL", env = "VERNIER_URL", default_value = DEFAULT_URL, hide_env_values = true)]
     url: String,
-    /// File with the switch's token, where it needs one
+    /// File with the switch's token, if it needs one
     #[arg(
         long,
         global = true,
@@ -80,7 +80,7 @@ struct Globals {
         hide_env_values = true
     )]
     station: Option<String>,
-    /// File with the station's token, where it needs one
+    /// File with the station's token, if it needs one
     #[arg(
         long,
         global = true,
@@ -106,7 +106,7 @@ enum Command {
     Path(station::Path),
     /// Print what is slow or lossy, since when, and where
     Blame(station::Blame),
-    /// Print which switches are silent, and what is missing
+    /// Print silent switches, and gaps in the reports of others
     Missing(Question),
     /// Print the ports
     Ports(Question),
@@ -125,13 +125,13 @@ enum Command {
     /// Print the running configuration, or compare two
     #[command(subcommand)]
     Config(configuration::Command),
-    /// Let the switch read its configuration again
+    /// Make the switch read its configuration again
     Reload(reload::Reload),
     /// Size an LDA and an LDS for a rate, a loss and an error
     Size(size::Size),
     /// Choose the routers of a network to upgrade
     Plan(plan::Plan),
-    /// Print the network as OSPF knows it, or follow it
+    /// Print the network's topology from OSPF, or follow its changes
     Topology(topology::Topology),
     /// Print which node of a network monitors which segments
     Mset(mset::Mset),
@@ -146,7 +146,7 @@ enum Command {
     },
 }
 
-/// The commands by what they are about. A command that is not listed stands in a last group.
+/// The commands by subject. Commands that are not listed are in a last group.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Switch", &SWITCH),
     ("Configuration", &CONFIGURATION),
@@ -160,10 +160,10 @@ const SWITCH: [&str; 9] = [
 
 const CONFIGURATION: [&str; 3] = ["check", "config", "reload"];
 
-/// They ask a station, and so does `segments --station`.
+/// Commands that query a station, like `segments --station`.
 const FLEET: [&str; 3] = ["path", "blame", "missing"];
 
-/// They print no table.
+/// Commands that print no table.
 const UNCOLOURED: [&str; 6] = [
     "top",
     "config",
@@ -173,7 +173,7 @@ const UNCOLOURED: [&str; 6] = [
     "completion",
 ];
 
-/// Whether an option for all commands means something to this one.
+/// Whether an option for all commands has an effect on this one.
 fn applies(option: &str, command: &str) -> bool {
     match option {
         "url" | "token_file" => SWITCH.contains(&command) || CONFIGURATION.contains(&command),
@@ -276,7 +276,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says which given option does not apply to the command, if any.
+/// Reports options that have no effect on this command.
 fn misplaced(matches: &ArgMatches) -> Option<String> {
     let name = matches.subcommand_name()?;
     let is_given = |option: &&str| {
@@ -287,11 +287,11 @@ fn misplaced(matches: &ArgMatches) -> Option<String> {
         .find(is_given)?;
     let option = option.replace('_', "-");
     Some(format!(
-        "--{option} is for path, blame, missing and segments; {name} asks no station"
+        "--{option} is for path, blame, missing and segments; {name} does not query a station"
     ))
 }
 
-/// Writes what went wrong to standard error.
+/// Writes an error to standard error.
 fn complain(error: &anyhow::Error) {
     for line in with_causes(error.as_ref()).lines() {
         eprintln!("vernier: {line}");
@@ -332,7 +332,7 @@ fn run(globals: &Globals, command: Command) -> anyhow::Result<u8> {
     }
 }
 
-/// What the user can correct without the switch, in words.
+/// An error that the user can correct without the switch.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Correctable(String);
@@ -343,7 +343,7 @@ impl From<ReadError> for Correctable {
     }
 }
 
-/// 2 for what the user can correct without the switch.
+/// 2 for errors that the user can correct without the switch.
 fn exit_code(error: &anyhow::Error) -> u8 {
     let is_question = matches!(
         error.downcast_ref::<ClientError>(),
@@ -383,7 +383,7 @@ mod tests {
         }
         for line in ["vernier --station b ports", "vernier ports --station b"] {
             let why = parse(line).1.unwrap();
-            assert!(why.contains("ports asks no station"), "{why}");
+            assert!(why.contains("ports does not query a station"), "{why}");
         }
         for (line, urls) in [
             ("vernier --url a top", ["a"].as_slice()),

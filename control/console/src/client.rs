@@ -31,10 +31,10 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 /// Where a station listens by default.
 pub const DEFAULT_STATION_URL: &str = "http://127.0.0.1:9465";
 
-/// Why a switch could not be asked.
+/// Why a request to a switch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// There is no answer, or not in time.
+    /// There was no answer in time.
     #[error(
         "no switch answers at {url}: {reason}; start one with `vernierd`, or give its address with \
          --url"
@@ -69,7 +69,7 @@ pub enum ClientError {
         /// What was wrong with its answer.
         reason: String,
     },
-    /// Something answers that is not a switch of this version.
+    /// The program that answers is not a switch of this version.
     #[error(
         "what answers at {url} is not a vernier of version {}: {reason}; check --url, or use the \
          tool that came with the switch",
@@ -120,7 +120,7 @@ pub enum ClientError {
         url: String,
         /// Its message.
         reason: String,
-        /// Whether to ask again in a second.
+        /// Whether to try again in a second.
         is_for_now: bool,
     },
 }
@@ -131,7 +131,7 @@ pub struct Client {
     url: String,
     token: Option<String>,
     agent: ureq::Agent,
-    /// Whether a station is asked, not a switch.
+    /// Whether this is a client of a station, not of a switch.
     is_station: bool,
 }
 
@@ -181,7 +181,7 @@ impl Client {
         self.understand(request.query_pairs(query).call())
     }
 
-    /// What it answers at `path` to a query of this type; what is `None` is left out.
+    /// Its answer at `path` to a query of this type; fields that are `None` are left out.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -219,7 +219,7 @@ impl Client {
         serde_json::from_value(value).map_err(|error| self.foreign(&error.to_string()))
     }
 
-    /// Requests a reload of its configuration; the number of the reload before that one.
+    /// Requests a reload of its configuration; returns the number of the previous reload.
     ///
     /// # Errors
     /// [`ClientError`].

@@ -1,4 +1,4 @@
-//! `vernier`: looks at a running switch, and at configurations.
+//! `vernier`: shows a running switch, and checks configurations.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! The live table of one switch or several, in a terminal: segments, flows and all that is known of one, classes, ports and
-//! wires, each with a chart of what is selected.
+//! The live table of one switch or several, in a terminal: segments, flows, all figures of one flow, classes, ports and
+//! wires, each with a chart of the selected row.
 //!
 //! ```text
 //!  keys, mouse -> Fleet -> App -> draw      this thread: never waits for a switch
@@ -39,16 +39,16 @@ use source::{Feed, Request};
 
 pub use source::{InProcess, SnapshotSource};
 
-/// How often the switch that is shown is asked.
+/// How often the switch on the screen is queried.
 const FETCH: Duration = Duration::from_millis(250);
 
-/// How often the others are, and for one flow, whose answer may have to be decoded.
+/// How often other switches are queried, and a single flow, which may have to be decoded.
 const FETCH_OTHERS: Duration = Duration::from_secs(1);
 
-/// How long a key may wait to be seen.
+/// Longest time until a key is handled.
 const KEYS: Duration = Duration::from_millis(50);
 
-/// How old a screen may be: it tells for how long a switch has been silent.
+/// Longest time between two redraws, because the screen shows for how long a switch has been silent.
 const REDRAW: Duration = Duration::from_secs(1);
 
 /// Why the live table ended.
@@ -57,7 +57,7 @@ pub enum TopError {
     /// Standard output is a file or a pipe.
     #[error("the live table needs a terminal; `vernier segments` prints a table to a file or pipe")]
     NoTerminal,
-    /// The terminal failed, or the system gives no thread.
+    /// The terminal failed, or the system could not start a thread.
     #[error("the terminal cannot be used: {0}")]
     Terminal(#[from] io::Error),
     /// There was no first snapshot.
@@ -68,7 +68,7 @@ pub enum TopError {
 /// How the live table ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The user quit, or it was over.
+    /// The user quit, or the time was over.
     Left,
     /// The terminal was closed.
     TerminalClosed,
@@ -111,7 +111,7 @@ pub fn run(
     Ok(Ended::Left)
 }
 
-/// What the live table shows of `source` on a screen of this size, by tab, as text.
+/// Returns the live table of `source` on a screen of this size as text, by tab.
 ///
 /// # Errors
 /// [`TopError`] when the source does not answer.
@@ -133,7 +133,7 @@ pub fn screens(
     Ok(screens)
 }
 
-/// What crossterm reads keys from.
+/// The file descriptor from which crossterm reads keys.
 fn keyboard() -> io::Result<OwnedFd> {
     if io::stdin().is_terminal() {
         return io::stdin().as_fd().try_clone_to_owned();
@@ -183,7 +183,7 @@ fn interact(
         if !wait_for_key(keyboard)? {
             return Ok(Ended::TerminalClosed);
         }
-        // All that were read at once: a burst of keys, or a paste.
+        // Handle all events that were read at once: a burst of keys, or a paste.
         while event::poll(Duration::ZERO)? {
             let event = event::read()?;
             if matches!(&event, Event::Mouse(mouse) if mouse.kind == MouseEventKind::Moved) {

@@ -24,7 +24,7 @@ pub(crate) use wires::{
     WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS, clock_words, wire_row, wire_segment_row,
 };
 
-/// A number as text, or a dash where there is none.
+/// A number as text, or a dash if there is none.
 pub(crate) fn known<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> String {
     number.map_or_else(|| "-".to_owned(), text)
 }
@@ -120,7 +120,7 @@ fn segment_row(snapshot: &Snapshot, segment: &Segment, is_wide: bool) -> [String
     ]
 }
 
-/// `412 us +-7.40 us`; without the bound where there is none.
+/// `412 us +-7.40 us`, or without the bound if there is none.
 fn bounded(mean: String, bound_ns: f64) -> String {
     if bound_ns > 0.0 {
         mean + " +-" + &duration_ns(bound_ns)
@@ -139,7 +139,7 @@ const SEGMENT_PERCENTILES: &str =
 const CLASS_PERCENTILES: &str =
     "class | of last | packets | p50 | p90 | p99 | p99.9 | p99.99 | max";
 
-/// What the stamped delays of the last epoch and of the last minute did not exceed; nothing without packets.
+/// Percentiles of the stamped delays of the last epoch and minute; nothing without packets.
 fn percentiles(
     page: &mut Page,
     headings: &'static str,
@@ -181,7 +181,7 @@ pub fn ports(page: &mut Page, ports: &Ports) {
     }
 }
 
-/// What enters a device by a port, and comes back.
+/// Packets that enter a device through a port, and those that come back.
 fn around_row(port: &Port) -> Option<[String; 8]> {
     let AroundCounts { device, counts } = port.around.as_ref()?;
     Some([
@@ -264,7 +264,7 @@ pub(crate) fn dropped(drops: &[Labelled]) -> String {
     listed(reasons).unwrap_or_else(|| "0".to_owned())
 }
 
-/// The parts with commas between; `None` where there are none.
+/// The parts separated by commas; `None` if there are none.
 fn listed(parts: impl Iterator<Item = String>) -> Option<String> {
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| parts.join(", "))

@@ -50,11 +50,11 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub summary_json: Option<PathBuf>,
 
-    /// Take down every packet of every wire in this file: exact truth, for tests
+    /// Record every packet of every wire in this file, for tests
     #[arg(long, value_name = "FILE", hide = true)]
     pub wire_record: Option<PathBuf>,
 
-    /// Form of the log on standard error
+    /// Format of the log on standard error
     #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
@@ -68,7 +68,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Without a configuration there is no token, and nobody else may ask.
+/// Without a configuration there is no token, so only loopback is allowed.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address = listen_address(text).map_err(|error| error.to_string())?;
     let words = "expected an address of this machine alone, such as 127.0.0.1:9470; for others, configure http.listen \

@@ -27,7 +27,7 @@ use switch::wiring::present;
 /// Interval of link checks; some drivers ask the kernel.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 
-/// What a port has lost.
+/// Losses of a port's device.
 const INTERFACE_LOST: &str =
     "its interface is gone (deleted, or moved to another network namespace)";
 const SERVER_LOST: &str = "its connection to the net_memif server is gone";
@@ -43,7 +43,7 @@ pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     /// Events for the control core at the end of this poll.
     said: Vec<data_plane::Event>,
     orders: Orders,
-    /// Most memory for everything but packets, unless the configuration has a budget.
+    /// Maximum memory without packet buffers, unless the configuration has a budget.
     budget_mib: Option<usize>,
     reconfigurer: Reconfigurer<RunningSwitch<'scope, 'env, 'pool>>,
     removals: Removals,

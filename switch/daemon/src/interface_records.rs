@@ -1,7 +1,7 @@
 //! Records of interfaces that this switch took down, for its next start.
 //!
-//! A kernel interface stays down when the process that took it down is killed: it looks as if its administrator had
-//! done it. So there is a file for each, created before it is taken down and removed when it is up again. Its name is
+//! If a process that took a kernel interface down is killed, the interface stays down as if an administrator had taken
+//! it down. So there is a file for each, created before it is taken down and removed when it is up again. Its name is
 //! the interface's network namespace and number, which no other interface gets until the machine reboots, when `/run`
 //! is emptied, too.
 
@@ -41,7 +41,7 @@ impl InterfaceRecords {
     }
 
     fn within(folder: &Path) -> Self {
-        // Without /proc all interfaces count as in one namespace.
+        // Without /proc, all interfaces are taken to be in one namespace.
         let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino());
         Self {
             folder: folder.join("lowered"),
@@ -88,8 +88,7 @@ impl InterfaceRecords {
         self.folder.join(format!("{}-{interface}", self.namespace))
     }
 
-    /// Checks that nobody else can have created these files, or replaced their folder: in `/tmp` anybody may have
-    /// been first.
+    /// Checks that no other user can have created these files or replaced their folder, as is possible in `/tmp`.
     fn check_owner(&self) -> io::Result<()> {
         if !fs::symlink_metadata(&self.folder)?.is_dir() {
             return Err(io::Error::other("its folder is a link or a file"));
@@ -98,11 +97,11 @@ impl InterfaceRecords {
         for (depth, folder) in folder.ancestors().enumerate() {
             let metadata = fs::metadata(folder)?;
             let is_own = [0, geteuid().as_raw()].contains(&metadata.uid());
-            // With the sticky bit, others cannot move files and folders that are not theirs.
+            // With the sticky bit, users cannot move files and folders of others.
             let is_sticky = depth > 1 && metadata.mode() & 0o1000 != 0;
             if !is_own || metadata.mode() & 0o022 != 0 && !is_sticky {
                 let folder = folder.display();
-                let why = format!("others may write to {folder}; run `chmod go-w {folder}`");
+                let why = format!("other users may write to {folder}; run `chmod go-w {folder}`");
                 return Err(io::Error::other(why));
             }
         }
@@ -148,7 +147,7 @@ mod tests {
         fs::set_permissions(&lowered.folder, open).unwrap();
         assert!(!lowered.holds(interface));
         let error = lowered.note(interface, "wan").unwrap_err().to_string();
-        assert!(error.contains("others may write"), "{error}");
+        assert!(error.contains("other users may write"), "{error}");
     }
 
     #[test]
@@ -162,7 +161,7 @@ mod tests {
         let set = |folder: &Path, mode| {
             fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
         };
-        // Its own parent: what others make there, they can call so before the switch does.
+        // Its own parent, because other users could create an entry of this name there before the switch does.
         for mode in [0o777, 0o770, 0o1777] {
             set(&own, mode);
             assert!(!lowered.holds(interface), "{mode:o}");
@@ -176,7 +175,7 @@ mod tests {
         // Like /tmp.
         set(&above, 0o1777);
         assert!(lowered.holds(interface));
-        // A link to a folder of somebody else's choice.
+        // A link to a folder chosen by another user.
         let (real, link) = (lowered.folder.clone(), own.join("elsewhere"));
         fs::rename(&real, &link).unwrap();
         std::os::unix::fs::symlink(&link, &real).unwrap();

@@ -1,10 +1,10 @@
-//! `vernierd`: puts data plane, control core, HTTP server and live table together, and reloads.
+//! `vernierd`: assembles data plane, control core, HTTP server and live table, and reloads.
 //!
 //! ```text
 //!  main (arguments, signals, log) -> run (devices, workers, control core, server) -> live (table)
 //!                                     |
 //!                                    data_plane: links, lowered ports, FDB, removals, watchdog (service)
-//!                                    platform: DPDK's ports, as a reload takes them
+//!                                    platform: DPDK's ports, as used by reloads
 //!  main -> resources (files, addresses; machine: what is there) -> run; `--check` ends before
 //! ```
 //!

@@ -20,14 +20,14 @@ use crate::options::RunOptions;
 /// Interval of a plain table.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Longest time to wait for lines logged before.
+/// Longest time to wait for earlier log lines.
 const LOG_MAX: Duration = Duration::from_secs(1);
 
-/// How soon a signal is noticed.
+/// Longest time until a signal is noticed.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Waits until `is_over`, the duration's end, or the user's wish, and shows what was asked for
-/// meanwhile. A switch that forwards packets of others goes on when its terminal is closed.
+/// Waits until `is_over`, the end of the duration, or the user quits, and shows the requested output meanwhile. A
+/// switch that forwards packets of others continues when its terminal is closed.
 ///
 /// # Errors
 /// If the terminal or standard output fails.
@@ -54,7 +54,7 @@ pub fn attend(
         if ended == Ended::Left || !config.is_some_and(|config| config.has_devices()) {
             return Ok(());
         }
-        // Whose connection is cut must not cut those of others.
+        // A lost terminal session must not cut other connections.
         tracing::warn!(
             "the terminal of the live table was closed: the switch runs on until SIGTERM"
         );

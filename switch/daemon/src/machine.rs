@@ -1,7 +1,8 @@
 //! Checks that this machine has what a configuration names, according to the kernel and without EAL: devices and
 //! their drivers, interfaces, captures, CPUs, hugepages, memory, capabilities.
 //!
-//! Both a start and `--check` begin with this. What passes may still fail in a driver; what fails cannot start here.
+//! Both a start and `--check` begin with this. A configuration that passes may still fail in a driver; one that does
+//! not pass cannot start here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,7 +103,7 @@ impl Machine {
         let sets = capabilities(None);
         Self {
             root: PathBuf::from("/"),
-            // If the kernel does not say, devices will.
+            // If the kernel does not report them, devices will fail.
             capabilities: sets.map_or(CapabilitySet::all(), |sets| sets.effective),
             cpus: dpdk_bindings::allowed_cpus(),
             channels: Channels::of,
@@ -112,7 +113,7 @@ impl Machine {
     /// Checks the devices, CPUs and options that `config` names.
     ///
     /// # Errors
-    /// Everything missing, and what the drivers of interfaces will refuse.
+    /// Everything that is missing, and everything that the drivers of interfaces will refuse.
     pub fn check_named(&self, config: &Config) -> Check {
         let root = KeyPath::default();
         let ports = config.ports.iter().enumerate();
@@ -446,7 +447,7 @@ mod tests {
                     "expected CAP_NET_RAW for net_af_packet0, as root or the unit in examples has it, got a process without",
                 ),
             ),
-            // DPDK takes the blank for a part of the name.
+            // DPDK treats the blank as part of the name.
             (
                 "net_pcap0,rx_iface=eth1 ",
                 Some(

@@ -23,7 +23,7 @@ use daemon::resources::Resources;
 use daemon::run::{self, RunError};
 use dpdk_bindings::HugePages;
 
-/// Tables of many megabytes lie in huge pages, wherever they are made.
+/// Tables of many megabytes are on huge pages, wherever they are allocated.
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
 

@@ -1,4 +1,4 @@
-//! The platform of the switch: DPDK's ports, and threads that prepare changes beside the workers.
+//! The platform of the switch: DPDK's ports, and threads that prepare changes while the workers run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, Scope};
@@ -66,7 +66,7 @@ impl<'scope, 'pool: 'scope> Prepare for Dpdk<'scope, '_, 'pool> {
         let prepare = move || {
             // A panic gives no result, and must not end the scope.
             if let Ok(prepared) = catch_unwind(AssertUnwindSafe(|| preparation.make())) {
-                // Nobody receives it if the switch has stopped.
+                // The receiver is gone if the switch has stopped.
                 let _ = result.send(prepared);
             }
         };

@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_what_it_may_and_its_children_have_no_more() {
-        // A thread's own: the others keep theirs.
+        // Capabilities belong to a thread: the others keep theirs.
         let before = capabilities(None).unwrap();
         let work = || {
             keep(CapabilitySet::NET_RAW).unwrap();
@@ -194,7 +194,7 @@ mod tests {
         );
         assert_eq!(after.inheritable, CapabilitySet::empty());
         assert_eq!(capabilities(None).unwrap(), before);
-        // What is gone is gone.
+        // Dropped capabilities cannot be restored.
         let work = || {
             give_up_all().unwrap();
             keep(CapabilitySet::NET_RAW).unwrap();

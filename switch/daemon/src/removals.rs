@@ -34,7 +34,7 @@ const DOUBLED_MAX: u32 = 5;
 pub struct Removals {
     /// Last known facts of each.
     facts: BTreeMap<PortIndex, PortFact>,
-    /// Ports whose queues the workers still have, and were not asked for.
+    /// Ports whose queues the workers still have and have not been asked to return.
     pending: Vec<PortIndex>,
     /// Ports whose queues are being returned.
     under_way: Option<Vec<PortIndex>>,

@@ -50,7 +50,7 @@ pub struct Outcome {
 /// Why a switch stopped unexpectedly.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It could not start, and will not the next time: something has to be changed.
+    /// It could not start, and will not until something is changed.
     #[error(transparent)]
     Start(anyhow::Error),
     /// Something failed while it ran.
@@ -291,7 +291,7 @@ fn spawn<'scope, T: Send + 'scope>(
         .with_context(|| format!("cannot start the thread {name}"))
 }
 
-/// Finds all devices, and settles what the configuration leaves to them.
+/// Finds all devices, and resolves settings that depend on them.
 fn attach_all<'eal>(config: &mut Config, eal: &'eal Eal) -> Result<Vec<AttachedPort<'eal>>> {
     let places = 0..config.ports.len();
     let attach = |place| {
@@ -302,7 +302,7 @@ fn attach_all<'eal>(config: &mut Config, eal: &'eal Eal) -> Result<Vec<AttachedP
     places.map(attach).collect()
 }
 
-/// Where each worker should run: as configured, or else near most of its queues.
+/// The CPU of each worker: as configured, or else near most of its queues.
 fn wishes(config: &Config, ports: &[AttachedPort<'_>]) -> Vec<Wish> {
     let node_of = |(place, _): &(usize, u16)| ports[*place].info().numa_socket;
     let wish = |(worker, queues): (&config::Worker, Vec<(usize, u16)>)| {
@@ -328,7 +328,7 @@ fn random_number() -> Result<u64> {
 
 // Result of replayed captures.
 
-// What became of the captures that ports replay.
+// Progress of the captures that ports replay.
 
 /// A capture, and how much of it was replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -42,8 +42,8 @@ impl Service {
         tell(&[NotifyState::Stopping]);
     }
 
-    /// Notifies the watchdog if due at `now`. Only call this while all is well: without notifications
-    /// systemd restarts the switch.
+    /// Notifies the watchdog if due at `now`. Call this only while all workers run: without notifications systemd
+    /// restarts the switch.
     pub fn feed(&mut self, now: Instant) {
         if self.is_hungry(now) {
             self.fed_at = Some(now);

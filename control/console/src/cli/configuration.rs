@@ -28,7 +28,7 @@ pub struct Check {
     /// Do not ask a running switch what a reload would change
     #[arg(long)]
     offline: bool,
-    /// Do not check whether a switch would start on this machine; not checked either if a switch answers
+    /// Do not check whether a switch would start on this machine; this is also skipped if a switch answers
     #[arg(long = "static")]
     is_static: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub enum Command {
 pub struct Diff {
     /// A configuration (JSON)
     file: PathBuf,
-    /// Another one: the changes that lead from FILE to it; no switch is asked
+    /// Another file: print the changes from FILE to it, without asking a switch
     other: Option<PathBuf>,
     #[command(flatten)]
     form: Json,
@@ -60,7 +60,7 @@ pub struct Diff {
 /// `vernier config`: show or diff.
 pub(super) fn run(globals: &Globals, command: &Command) -> anyhow::Result<u8> {
     match command {
-        // It is JSON in any case.
+        // The output is always JSON.
         Command::Show(_) => {
             let config: Value = globals.switch()?.get("/api/v1/config", &[])?;
             print_json(&config)
@@ -83,8 +83,8 @@ fn compare(globals: &Globals, diff: &Diff) -> anyhow::Result<u8> {
     Ok(u8::from(!changes.is_empty()))
 }
 
-/// What a file would change in a running configuration. The seed of the hashes is not compared: a
-/// switch does not show its own.
+/// Changes that a file would make in a running configuration. The seed of the hashes is not compared, because a switch
+/// does not show its own.
 fn from_running(mut running: Config, file: &Path) -> Result<Vec<Change>, ConfigError> {
     let config = Config::load_again(file, &running)?;
     let seed = &config.measurement.hash_seed;
@@ -92,8 +92,7 @@ fn from_running(mut running: Config, file: &Path) -> Result<Vec<Change>, ConfigE
     Ok(running.diff(&config))
 }
 
-/// `vernier check`: what a configuration would use; and, where a switch answers, what a reload would
-/// change.
+/// `vernier check`: what a configuration would use and, if a switch answers, what a reload would change.
 pub(super) fn check(globals: &Globals, check: &Check) -> anyhow::Result<u8> {
     let config = match Config::load(&check.file) {
         Ok(config) => config,
@@ -105,7 +104,7 @@ pub(super) fn check(globals: &Globals, check: &Check) -> anyhow::Result<u8> {
         Some(Prospect::of(globals, check)?)
     };
     let is_refused = (reload.as_ref()).is_some_and(|reload| !all_live(&reload.changes));
-    // What a switch that answers has, another one could not.
+    // Resources of a running switch are not available to another one.
     let answers = reload.as_ref().is_some_and(|reload| reload.url.is_some());
     let machine = if check.is_static || answers {
         None
@@ -136,14 +135,15 @@ pub(super) fn check(globals: &Globals, check: &Check) -> anyhow::Result<u8> {
     })
 }
 
-/// What is wrong with a configuration; and, unless only its text is looked at, all that else would keep it from starting here.
+/// Lists the errors of a configuration and, unless only its text is checked, everything else that would prevent a start
+/// here.
 fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
     let faults = match &error {
         ConfigError::Invalid { faults, .. } => &faults[..],
         _ => &[],
     };
     let is_shown = !check.is_static && !faults.is_empty();
-    // Without `vernierd` the faults known here are enough.
+    // Without `vernierd`, report only the errors found here.
     let machine = is_shown.then(|| Machine::of(&check.file).ok()).flatten();
     let machine = machine.filter(Machine::is_refused);
     if check.form.json {
@@ -172,17 +172,17 @@ fn all_live(changes: &[Change]) -> bool {
     changes.iter().all(Change::is_live)
 }
 
-/// The outcome that a reload would have.
+/// The outcome of a reload.
 #[derive(Debug, Default, Serialize)]
 struct Prospect {
-    /// `null` where the switch could not be asked.
+    /// `null` if the switch could not be asked.
     url: Option<String>,
     switch: Option<String>,
-    /// `null` where the switch could not be asked.
+    /// `null` if the switch could not be asked.
     is_refused: Option<bool>,
-    /// Why it could not, or why it would refuse before it compares.
+    /// Why it could not be asked, or why it would refuse before comparing.
     reason: Option<String>,
-    /// What it would change, were there nothing to refuse.
+    /// The changes that it would make if nothing were refused.
     changes: Vec<Change>,
 }
 
@@ -260,9 +260,9 @@ impl Prospect {
 #[derive(Debug, Default, Serialize)]
 struct Checked<'c> {
     valid: bool,
-    /// What is wrong with the file, in lines.
+    /// Errors in the file, as lines.
     error: Option<String>,
-    /// The same, one by one.
+    /// The same errors as a list.
     faults: &'c [Fault],
     switch: Option<&'c str>,
     ports: Vec<&'c str>,
@@ -273,7 +273,7 @@ struct Checked<'c> {
     memory: Vec<Item>,
     cost: Vec<Step>,
     reload: Option<&'c Prospect>,
-    /// Whether it would start on this machine; `null` where nobody looked.
+    /// Whether it would start on this machine; `null` if that was not checked.
     machine: Option<Machine>,
 }
 
@@ -296,7 +296,7 @@ impl<'c> Checked<'c> {
     }
 }
 
-/// Characters of a value up to which it stands on the line of its key.
+/// Longest value, in characters, that is printed on the line of its key.
 const INLINE_CHARS_MAX: usize = 60;
 
 /// `measurement.lds.cells: 70000 -> 4000 (live)`, or why it needs a restart.
@@ -337,7 +337,7 @@ fn write_difference(text: &mut String, change: &Change, indent: &str, how: &str)
     }
 }
 
-/// A value over several lines; what is not there has none.
+/// A value over several lines; a missing value has no lines.
 fn json_lines(value: &Value) -> String {
     if value.is_null() {
         String::new()
@@ -346,20 +346,20 @@ fn json_lines(value: &Value) -> String {
     }
 }
 
-/// What `vernierd --check` says.
+/// Result of `vernierd --check`.
 #[derive(Debug, Default, Serialize)]
 struct Machine {
-    /// `null` where there is no `vernierd` here.
+    /// `null` if there is no `vernierd` on this machine.
     would_start: Option<bool>,
-    /// What keeps it from starting, a line for each fault.
+    /// Reasons that prevent a start, one per line.
     faults: Vec<String>,
 }
 
 impl Machine {
-    /// Asks the `vernierd` beside this program, or else that of `PATH`.
+    /// Runs the `vernierd` in the folder of this program, or else the one in `PATH`.
     ///
     /// # Errors
-    /// The system's, where it is there and cannot be run.
+    /// The system's, if it exists but cannot be run.
     fn of(file: &Path) -> io::Result<Self> {
         let beside = std::env::current_exe()?.with_file_name("vernierd");
         let program = if beside.is_file() {

@@ -16,29 +16,29 @@ use crate::view::{self, Page};
 use contract::address::Prefix;
 use contract::config::Config;
 
-/// How many times a busy switch is asked about a flow.
+/// Number of attempts to query a busy switch.
 const TRIES: u32 = 5;
 
-/// Most flows that are listed for a part of a name.
+/// Largest number of flows listed for a part of a name.
 const PART_MAX: usize = 20;
 
-/// How soon it is asked again.
+/// Pause between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// `vernier flows`.
 #[derive(Debug, Args)]
 pub struct Flows {
-    /// By what they are ordered, the greatest first; figures are those of each flow's last epoch, means on wires
-    /// those of the estimate. Ordered by a delay, flows with fewer than 10 packets come last
+    /// Order, the greatest first. Figures are of each flow's last epoch; means on wires are estimates. If ordered by a
+    /// delay, flows with fewer than 10 packets come last
     #[arg(long, value_name = "ORDER", default_value = "packets", value_parser = parser::<FlowOrder>(FlowOrder::ALL.map(FlowOrder::label)))]
     sort: FlowOrder,
     /// The least first
     #[arg(long)]
     ascending: bool,
-    /// How many at most
+    /// Maximum number of flows
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     limit: usize,
-    /// How many to leave out at the beginning
+    /// Number of flows to skip at the beginning
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     offset: usize,
     /// Only flows of this ingress port
@@ -56,13 +56,13 @@ pub struct Flows {
     /// Only flows from or to addresses in this prefix, such as `10.1.0.0/16`
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<Prefix>,
-    /// Only flows from or to this TCP, UDP or SCTP port
+    /// Only flows with this TCP, UDP or SCTP port at either end
     #[arg(long, value_name = "NUMBER")]
     port: Option<u16>,
     /// Inside the switch, on wires that arrive here, or both; a flow is listed for each segment that it passes
     #[arg(long, value_name = "SCOPE", default_value = "all", value_parser = parser::<FlowScope>(FlowScope::ALL.map(FlowScope::label)))]
     scope: FlowScope,
-    /// Flows that lost their slot last, with their final figures; not of wires
+    /// Print the flows that lost their slot most recently, with their final figures; not on wires
     #[arg(long)]
     ended: bool,
     #[command(flatten)]
@@ -166,7 +166,7 @@ pub(super) fn one(globals: &Globals, flow: &Flow) -> anyhow::Result<u8> {
     flow.question.show(globals.color, &["tracked"], ask, view)
 }
 
-/// Whether a text is no whole flow, such as an address alone.
+/// Whether a text is only a part of a flow, such as an address.
 fn is_part(text: &str) -> bool {
     let is_whole = text.contains('>') && text.contains('/');
     !is_whole && !text.starts_with('#')
@@ -183,7 +183,7 @@ fn part(text: String) -> FlowQuery {
     }
 }
 
-/// Asks about a flow; again where the switch is busy with another request.
+/// Queries a flow; tries again if the switch is busy with another request.
 fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientError> {
     let mut tries = 1;
     loop {
@@ -199,7 +199,7 @@ fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientEr
     }
 }
 
-/// Why nothing is known about a flow now.
+/// Why there are no figures for a flow now.
 fn why_unknown(client: &Client, epoch: Option<u64>) -> String {
     let config = match client.config() {
         Ok(config) => config,
@@ -207,7 +207,7 @@ fn why_unknown(client: &Client, epoch: Option<u64>) -> String {
     };
     let mut text = unknown(&config, epoch).to_owned();
     if config.wires().next().is_some() {
-        text += "; and no packet of it came by a wire in the epoch that was decoded last";
+        text += "; and no packet of it arrived by a wire in the epoch that was decoded last";
     }
     text
 }

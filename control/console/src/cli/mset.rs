@@ -1,4 +1,5 @@
-//! Which node monitors what, and the segments of a path, by [`topology::mset`] and [`topology::chain`].
+//! Prints which node monitors which segments, and the segments of a path, by [`topology::mset`] and
+//! [`topology::chain`].
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,17 +15,17 @@ use serde::Serialize;
 use super::{Correctable, Form};
 use crate::view::{Page, Table};
 
-/// A network and who measures in it.
+/// A network and its measuring nodes.
 #[derive(Debug, Args)]
 struct Network {
     /// The network: a file that ends in .json, .intra (Rocketfuel) or .gml; - is JSON from standard input
     #[arg(long, value_name = "FILE")]
     topology: PathBuf,
-    /// The m-routers: routers that measure, with commas between, or the option repeated; without this those that the file names so
+    /// The m-routers (routers that measure), separated by commas, or with the option repeated [default: as in the file]
     #[arg(long, value_name = "NAMES")]
     routers: Option<Vec<String>>,
-    /// Routers with an m-server, or "" for none; without this those that the file names so or, if it names none, all that
-    /// are no m-routers
+    /// Routers with an m-server, or "" for none [default: as in the file or, if it names none, all that are not
+    /// m-routers]
     #[arg(long, value_name = "NAMES")]
     servers: Option<Vec<String>>,
 }
@@ -36,7 +37,7 @@ A node's m-set: every m-server, and the first m-router, on each branch of the tr
 behind an m-router is monitored by that one. D_2 is the second of several ways of equal cost to D. Of two m-routers the
 first by name lists the link between them, which they measure in both directions. No switch is asked.")]
 pub struct Mset {
-    /// The only node to print
+    /// Print only this node
     node: Option<String>,
     #[command(flatten)]
     network: Network,
@@ -78,7 +79,7 @@ struct Member {
     role: &'static str,
     /// Answer of equal cost.
     alternatives: u64,
-    /// How many of these this node monitors.
+    /// Number of these that this node monitors.
     monitored: u64,
     /// The first of these.
     ways: Vec<Way>,
@@ -121,23 +122,23 @@ enum Segment {
         from: Option<String>,
         to: Option<String>,
     },
-    /// From one measuring node to another.
+    /// The segment from one measuring node to another.
     Link { routers: Vec<String> },
-    /// The same, over routers that measure nothing.
+    /// A segment over routers that do not measure.
     VirtualLink {
         routers: Vec<String>,
-        /// What m-servers on the way divide it into.
+        /// Its parts between m-servers on the way.
         finer: Vec<Vec<String>>,
     },
     /// Nobody measures this.
     Uncovered {
         routers: Vec<String>,
-        /// An m-server at each of these, or its upgrade, would cover it.
+        /// Routers at which m-servers or upgrades would cover it.
         missing: Vec<String>,
     },
 }
 
-/// What is computed from.
+/// The input of the computation.
 struct Loaded {
     file: String,
     topology: Topology,
@@ -191,7 +192,7 @@ pub(super) fn paths(topology: &Topology, file: &str) -> Result<Paths, Correctabl
     Paths::new(topology).map_err(|why| Correctable(format!("{file}: {why}")))
 }
 
-/// The names in a list with commas between them. Names may have commas themselves: the longest that there is, is meant.
+/// Splits a list at commas. Names may contain commas themselves: the longest existing name is taken.
 fn names(topology: &Topology, list: &str) -> Vec<String> {
     let parts: Vec<&str> = list.split(',').collect();
     let routers = topology.routers();

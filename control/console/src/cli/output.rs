@@ -1,4 +1,4 @@
-//! How answers are printed: as tables, JSON or CSV, once or again and again.
+//! Prints answers as tables, JSON or CSV, once or repeatedly.
 
 use std::io::{self, IsTerminal};
 use std::thread::sleep;
@@ -21,11 +21,11 @@ enum Shape {
     /// The most important columns, as many as fit into the terminal
     #[default]
     Table,
-    /// All columns, also estimates beside exact figures
+    /// All columns, including estimates next to exact figures
     Wide,
     /// Every field
     Json,
-    /// A line for each row, with every field of it
+    /// A line for each row, with all its fields
     Csv,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Json {
     pub json: bool,
 }
 
-/// How the answer of a running program is printed.
+/// How the live answer of a program is printed.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct Question {
     #[command(flatten)]
     form: Form,
-    /// Ask again every 2 seconds, or as often as given, until interrupted
+    /// Repeat every 2 seconds, or at the given interval, until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = seconds)]
     watch: Option<Duration>,
 }
@@ -64,7 +64,8 @@ impl Form {
         self.json || self.output == Shape::Json
     }
 
-    /// Prints an answer. Its rows are the list of that key; of several keys, each is one of a list in the rows of the key before.
+    /// Prints an answer. Its rows are the list under the key. Of several keys, each is a list in the rows of the
+    /// previous key.
     pub fn show<T: Serialize>(
         self,
         color: ColorChoice,
@@ -84,8 +85,8 @@ impl Form {
 }
 
 impl Question {
-    /// Asks and prints the answer, as in [`Form::show`]; with `--watch` until it is interrupted, whatever goes wrong after the
-    /// first answer.
+    /// Requests an answer and prints it as in [`Form::show`]; with `--watch` until it is interrupted, even if requests
+    /// after the first fail.
     pub fn show<T: Serialize>(
         &self,
         color: ColorChoice,
@@ -120,7 +121,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "expected a number of seconds over 0, such as 5 or 0.5".to_owned())
 }
 
-/// Prints what `fill` writes.
+/// Prints the output of `fill`.
 pub(super) fn print_page(look: Look, fill: impl FnOnce(&mut Page)) -> anyhow::Result<u8> {
     let mut page = Page::new(look);
     fill(&mut page);
@@ -128,8 +129,8 @@ pub(super) fn print_page(look: Look, fill: impl FnOnce(&mut Page)) -> anyhow::Re
     Ok(DONE)
 }
 
-/// Writes to standard output; a reader that stops early (`| head`) is no error. Names may be from anywhere: nothing of them
-/// controls the terminal.
+/// Writes to standard output; a reader that stops early (`| head`) is no error. Names may come from anywhere, so
+/// control characters are removed.
 pub(super) fn print(text: &str) -> anyhow::Result<u8> {
     say(&shown(text))?;
     Ok(DONE)
@@ -149,7 +150,7 @@ pub(super) fn print_json(value: &impl Serialize) -> anyhow::Result<u8> {
 /// Names and values of a row's fields.
 type Fields = Vec<(String, String)>;
 
-/// The rows of an answer as CSV. Names of nested fields have dots; a field that is empty in every row has no column.
+/// The rows of an answer as CSV. Names of nested fields have dots; a field without a value in any row has no column.
 fn csv(answer: &Value, keys: &[&str]) -> anyhow::Result<String> {
     let mut rows = Vec::new();
     collect(answer, keys, &Fields::new(), &mut rows);
@@ -202,7 +203,7 @@ fn flatten(prefix: &str, value: &Value, is_deep: bool, row: &mut Fields) {
     }
 }
 
-/// A value in a cell; of a list its items with blanks between. `None` for null and lists of objects.
+/// A value as a cell; the items of a list are separated by blanks. `None` for null and lists of objects.
 fn plain_text(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Object(_) => None,

@@ -26,10 +26,10 @@ pub struct Plan {
     /// The network
     #[arg(long, value_name = "FILE")]
     topology: PathBuf,
-    /// Routers to upgrade, at most
+    /// Maximum number of routers to upgrade
     #[arg(long, value_name = "NUMBER")]
     upgrade: usize,
-    /// One method; without it all, beside each other
+    /// Use only this method [default: all, side by side]
     #[arg(long)]
     method: Option<Method>,
     /// Seed of the random orders
@@ -56,11 +56,11 @@ const BESIDE: Table = Table::new(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Method {
-    /// Algorithm 1 of MPLANE: each time the router that most segments pass through
+    /// Algorithm 1 of MPLANE: repeatedly the router that most segments pass through
     Greedy,
-    /// The set of so many routers with the fewest probe hops that a search finds; earlier rows are steps on the way
+    /// Search for the set of this number of routers with the fewest probe hops; earlier rows are steps on the way
     Search,
-    /// Random orders, to compare with; of eleven the median
+    /// Random orders, for comparison: the median of eleven
     Random,
 }
 
@@ -145,7 +145,7 @@ impl Answer {
         let (file, routers, links) = (&self.topology, self.routers, self.links);
         let _ = writeln!(
             page,
-            "{file}: {routers} routers, {links} links (each direction for itself)\n"
+            "{file}: {routers} routers, {links} links (each direction counted)\n"
         );
         match &self.plans[..] {
             [one] => one.table(page),

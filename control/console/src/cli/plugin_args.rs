@@ -1,7 +1,7 @@
-//! The arguments by which a program's EAL loads the plugin, and their place in Open vSwitch's database.
+//! The arguments with which a program's EAL loads the plugin, and their place in Open vSwitch's database.
 //!
-//! What is added there is recorded: the Debian package takes just that back when it is removed (`packages/plugin/take-back`),
-//! since EAL does not start when a file of `-d` is missing.
+//! Options added there are recorded: the Debian package removes just these when it is removed
+//! (`packages/plugin/take-back`), because EAL does not start if a file of `-d` is missing.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-/// Where the package and `make install` put the plugin.
+/// Folders into which the package and `make install` put the plugin.
 const PLUGINS: [&str; 2] = [
     "/usr/lib/vernier/dpdk23/librte_vernier.so",
     "/usr/local/lib/vernier/librte_vernier.so",
@@ -30,7 +30,7 @@ const KEY: &str = "other_config:dpdk-extra";
 
 #[derive(Debug, Args)]
 pub(super) struct PluginArgs {
-    /// Add them to Open vSwitch's dpdk-extra, and record that: removing the package takes just them back
+    /// Add them to Open vSwitch's dpdk-extra, and record them, so that removing the package removes just them
     #[arg(long)]
     apply: bool,
 
@@ -38,7 +38,7 @@ pub(super) struct PluginArgs {
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
 
-    /// DPDK's folder of drivers, which -d replaces [default: the one that is installed]
+    /// DPDK's folder of drivers, because -d replaces the default one [default: the installed one]
     #[arg(long, value_name = "FOLDER")]
     drivers: Option<PathBuf>,
 
@@ -46,7 +46,7 @@ pub(super) struct PluginArgs {
     #[arg(long, value_name = "SERVER", requires = "apply")]
     db: Option<String>,
 
-    /// What was added is written to this file
+    /// File that records the added options
     #[arg(
         long,
         value_name = "FILE",
@@ -135,7 +135,7 @@ struct Vsctl<'a> {
 }
 
 impl Vsctl<'_> {
-    /// A key's value; empty where there is none.
+    /// A key's value; empty if there is none.
     fn get(&self, key: &str) -> Result<String> {
         let said = self.run(&["--if-exists", "get", "Open_vSwitch", ".", key])?;
         let said = said.trim();
@@ -213,7 +213,7 @@ fn installed_drivers() -> Result<PathBuf> {
     }
 }
 
-/// What is in a folder; nothing if it cannot be read.
+/// The entries of a folder; none if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let read = fs::read_dir(folder).into_iter().flatten().flatten();
     read.map(|entry| entry.path()).collect()

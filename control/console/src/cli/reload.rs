@@ -11,7 +11,7 @@ use crate::client::{Client, ClientError};
 use records::answers::StatusAnswer;
 use records::snapshot::{self, ReloadOutcome};
 
-/// How often the outcome is asked for.
+/// How often the outcome is requested.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// `vernier reload`.

@@ -11,11 +11,11 @@ use super::{Correctable, Json, print, print_json};
 use contract::config::{Config, ConfigError, LdaBank};
 use contract::units::{bytes, counted, rate};
 
-/// Fewest rows of a plan: the switch estimates the deviation, and from it the bounds, from usable
-/// cells; so many rows have about fifty.
+/// Fewest rows of a plan. The switch estimates the deviation, and from it the bounds, from usable cells; this number of
+/// rows has about fifty.
 const ROWS_MIN: u64 = 128;
 
-/// Decimals of a sampling probability: more would claim more than the model knows.
+/// Decimals of a sampling probability; more would suggest more precision than the model has.
 const PROBABILITY_DECIMALS: f64 = 1e6;
 
 /// `vernier size`.
@@ -83,7 +83,7 @@ struct LdaAnswer {
     memory_bytes: u64,
     wire_bytes: u64,
     usual: Forecast,
-    /// Where a second bank was asked for.
+    /// The second bank, if requested.
     worst: Option<Forecast>,
 }
 
@@ -161,7 +161,7 @@ impl Plan {
     }
 }
 
-/// Whether a switch takes it.
+/// Whether a switch accepts it.
 fn is_valid(configuration: &Value) -> Result<(), ConfigError> {
     let mut whole = configuration.clone();
     whole["ports"] = json!([{ "name": "a", "device": "sink" }, { "name": "b", "device": "sink" }]);
@@ -237,7 +237,7 @@ fn lds(size: &Size, flows: u64) -> Result<LdsAnswer, SizingError> {
 /// Pareto sizes such that `flows` flows have `packets` packets on average, none more than all.
 fn sizes(shape: f64, packets: f64, flows: u64) -> Result<FlowSizes, SizingError> {
     let mean = packets / flows.max(1) as f64;
-    // The mean rises with the least size, from which it is never far: halve the interval.
+    // The mean rises with the least size and is never far from it, so bisect.
     let (mut low, mut high) = (0.0, mean);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
@@ -304,7 +304,7 @@ fn memory(memory_bytes: u64, wire_bytes: u64, of: &str) -> String {
 }
 
 fn percent(share: f64) -> String {
-    // Three digits, and no noughts behind them.
+    // Three digits, without trailing zeros.
     let text = rate(share * 100.0);
     let text = if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.')
@@ -314,7 +314,7 @@ fn percent(share: f64) -> String {
     format!("{text}%")
 }
 
-/// Down, so that the shares of all banks still add up to 1 at most.
+/// Rounded down, so that the shares of all banks add up to at most 1.
 fn rounded(probability: f64) -> f64 {
     let rounded = (probability * PROBABILITY_DECIMALS).floor() / PROBABILITY_DECIMALS;
     if rounded > 0.0 { rounded } else { probability }

@@ -16,7 +16,7 @@ pub struct Path {
     from: String,
     /// Likewise
     to: String,
-    /// Only packets of this class; else all joined
+    /// Only packets of this class [default: all classes joined]
     #[arg(long)]
     class: Option<String>,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub struct Path {
 /// `vernier blame`.
 #[derive(Debug, Args)]
 pub struct Blame {
-    /// A switch, `edge-1`, or its port, `edge-1:lan`; none: all that is risen in the fleet
+    /// A switch, `edge-1`, or its port, `edge-1:lan` [default: everything that has risen in the fleet]
     #[arg(requires = "to")]
     from: Option<String>,
     /// Likewise
@@ -37,14 +37,14 @@ pub struct Blame {
     /// A flow, hop by hop: `10.0.0.1:80>10.0.0.2:9/udp`
     #[arg(long, conflicts_with_all = ["from", "to", "class", "limit"])]
     flow: Option<String>,
-    /// Most risen segments of the fleet
+    /// Maximum number of risen segments of the fleet
     #[arg(long, default_value_t = 100)]
     limit: u32,
     #[command(flatten)]
     question: Question,
 }
 
-/// Prints what the station answers at a path.
+/// Prints the station's answer at a path.
 fn show<T: DeserializeOwned + Serialize>(
     globals: &Globals,
     question: Question,

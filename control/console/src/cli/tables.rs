@@ -21,10 +21,10 @@ use records::snapshot::{SegmentName, Snapshot};
 /// `vernier top`.
 #[derive(Debug, Args)]
 pub struct Top {
-    /// Address of the switch; of several switches repeated, or with commas between
+    /// Address of the switch; for several switches, repeat it or separate addresses by commas
     #[arg(id = "url", long, value_name = "URL", env = "VERNIER_URL", default_value = DEFAULT_URL, hide_env_values = true, value_delimiter = ',')]
     pub(super) urls: Vec<String>,
-    /// File with the addresses of switches instead, one on a line; empty lines, and what follows a #, do not count
+    /// File with the addresses of switches, one per line; empty lines and text after # are ignored
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
 }
@@ -89,7 +89,7 @@ fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Prints the list of this name, and of the path that answers it.
+/// Prints the list with this name from the answer at a path.
 pub(super) fn show<T: DeserializeOwned + Serialize>(
     globals: &Globals,
     question: Question,
@@ -115,7 +115,7 @@ pub(super) fn wires(globals: &Globals, question: Question) -> anyhow::Result<u8>
     question.show::<Wires>(globals.color, &["wires", "segments"], ask, view::wires)
 }
 
-/// A snapshot, whose segments alone are serialised.
+/// A snapshot that serialises only its segments.
 struct OfSegments(Snapshot);
 
 impl Serialize for OfSegments {

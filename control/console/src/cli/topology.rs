@@ -1,4 +1,4 @@
-//! The network as OSPF has it, by [`topology::ospf`].
+//! Prints the network's topology from OSPF, by [`topology::ospf`].
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -42,7 +42,7 @@ pub struct Topology {
     /// Print what changes, until interrupted
     #[arg(long)]
     follow: bool,
-    /// Advertise this router in OSPF as long as this runs; implies --follow
+    /// Advertise this router in OSPF while the command runs; implies --follow
     #[arg(long, value_name = "ROLE")]
     advertise: Option<Advertised>,
     /// Name of this router to advertise
@@ -55,12 +55,12 @@ pub struct Topology {
     form: Form,
 }
 
-/// What a router says it is.
+/// The advertised role of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Advertised {
-    /// It measures between its ports
+    /// A router that measures between its ports
     MRouter,
-    /// A measurement server is beside it
+    /// A router with a measurement server
     MServer,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn run(color: ColorChoice, arguments: &Topology) -> anyhow::Result<u8
 /// Warns that the network shown may lack parts.
 fn incomplete(unreadable: u64, refused: u64) {
     for (number, what) in [
-        (unreadable, "messages of ospfd's could not be read"),
+        (unreadable, "messages of ospfd could not be read"),
         (refused, "LSAs had no room"),
     ] {
         if number > 0 {
@@ -121,7 +121,7 @@ fn incomplete(unreadable: u64, refused: u64) {
     }
 }
 
-/// Waits for a change, and for those that follow at once.
+/// Waits for a change, and for others that follow immediately.
 fn settle(client: &mut Client, database: &mut Database) -> anyhow::Result<()> {
     let mut wait = Duration::from_mins(1);
     loop {
@@ -153,7 +153,7 @@ fn write(page: &mut Page, record: &Record, id: Ipv4Addr) {
     page.table(&table, rows);
 }
 
-/// Prints what differs from what was shown last: a line for each link or role, or a line of JSON with all.
+/// Prints the changes since the last output: a line for each link or role, or a line of JSON with everything.
 fn follow(
     database: &Database,
     names: &Names,

@@ -1,4 +1,4 @@
-//! What the live table shows of one switch, and what the user chose.
+//! State of the live table for one switch: data, and the user's choices.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,22 +15,22 @@ use records::answers::{ClassTotals, Classes, CourseQuery, FlowPage, FlowQuery, W
 use records::history::Course;
 use records::snapshot::{Flow, FlowAnswer, Port, Segment, Snapshot, WireSegment};
 
-/// Flows that are asked for: some screens of them.
+/// Number of flows that are requested: a few screens.
 const FLOWS_MAX: usize = 200;
 
-/// Rows that a page key moves by.
+/// Number of rows by which a page key moves.
 const PAGE: usize = 10;
 
-/// A switch that has not answered for so long is shown as gone.
+/// Time without an answer after which a switch is shown as gone.
 const GONE: Duration = Duration::from_secs(3);
 
-/// What the middle of the screen holds.
+/// Content of the middle of the screen.
 #[derive(Debug, Default)]
 pub(super) enum View {
     /// The table of the tab.
     #[default]
     Table,
-    /// All that is known of one flow.
+    /// All figures of one flow.
     Flow(OpenFlow),
     /// The keys.
     Help,
@@ -40,7 +40,7 @@ pub(super) enum View {
 #[derive(Debug)]
 pub(super) struct OpenFlow {
     pub name: String,
-    /// `None` before it has come.
+    /// `None` before it has arrived.
     pub answer: Option<Box<FlowAnswer>>,
     pub scroll: u16,
 }
@@ -62,7 +62,7 @@ impl Paused {
     }
 }
 
-/// What the user chose in one tab.
+/// The user's choices in one tab.
 #[derive(Debug, Default)]
 struct OfTab {
     /// Index of the order.
@@ -75,28 +75,28 @@ struct OfTab {
     first_row: usize,
 }
 
-/// All that the table shows of a switch, and what the user chose.
+/// The table's data of a switch, and the user's choices.
 #[derive(Debug)]
 pub(super) struct App {
     /// Its address; empty for the switch of this process.
     pub address: String,
     pub snapshot: Arc<Snapshot>,
-    /// The flows on the screen; `None` before they have come.
+    /// The flows on the screen; `None` before they have arrived.
     pub flows: Option<FlowPage>,
     /// The query that they answer.
     flows_query: Option<FlowQuery>,
-    /// The course that was last answered, and its query.
+    /// The last history received, and its query.
     course: Option<(CourseQuery, Course)>,
     pub memory: Memory,
-    /// Why this is not the latest.
+    /// Why the data are not the latest.
     pub trouble: Option<String>,
     /// When it answered last, or the start.
     answered: Instant,
-    /// If paused, nothing on the screen is replaced; what was not there yet is still fetched.
+    /// If paused, nothing on the screen is replaced; missing data are still fetched.
     pub paused: Option<Paused>,
     pub tab: Tab,
     pub view: View,
-    /// Only rows whose names contain this are shown.
+    /// Text that names of shown rows must contain.
     pub filter: String,
     /// Whether keys go to the filter.
     pub is_typing: bool,
@@ -143,13 +143,13 @@ impl App {
         config.is_some_and(|config| config.has_devices())
     }
 
-    /// How long it has not answered, where that is too long or there was an error.
+    /// How long it has not answered, if that is too long or there was an error.
     pub(super) fn silent_for(&self) -> Option<Duration> {
         let silent = self.answered.elapsed();
         (self.trouble.is_some() || silent > GONE).then_some(silent)
     }
 
-    /// The request for what the screen shows.
+    /// The request for the data on the screen.
     pub(super) fn request(&self) -> Request {
         let mut request = Request::default();
         match (&self.view, self.tab) {
@@ -263,7 +263,7 @@ impl App {
         self.snapshot.segments.get(*index)
     }
 
-    /// What the user chose in the tab that is shown.
+    /// The user's choices in the current tab.
     fn of_tab(&self) -> &OfTab {
         &self.tabs[self.tab as usize]
     }
@@ -347,7 +347,7 @@ impl App {
         ports
     }
 
-    /// What a port dropped in the last second; `None` before one has passed.
+    /// Drops of a port in the last second; `None` in the first second.
     pub(super) fn drops(&self, port: &Port) -> Option<PortDrops> {
         let step = self.memory.last_second(&Subject::Port(port.name.clone()))?;
         Some(PortDrops::of(port, &step))
@@ -419,7 +419,7 @@ impl App {
         self.flows.as_ref()?.flows.get(self.selected_flow)
     }
 
-    /// What is selected, if the table itself remembers its course.
+    /// The selected subject, if the table itself stores its history.
     pub(super) fn subject(&self) -> Option<Subject> {
         let name = || self.names().into_iter().nth(self.row());
         match self.tab {

@@ -1,4 +1,4 @@
-//! What the user chooses between: tabs, orders of rows and charts.
+//! The user's options: tabs, orders of rows and charts.
 
 use contract::labelled_enum;
 use records::answers::{ClassTotals, FlowOrder, Width};
@@ -18,7 +18,7 @@ labelled_enum! {
 }
 
 impl Tab {
-    /// By what it can be ordered; the first is the default.
+    /// Its possible orders; the first is the default.
     pub(super) fn sorts(self) -> &'static [Sort] {
         match self {
             Self::Segments | Self::Classes => &Sort::ALL,
@@ -28,7 +28,7 @@ impl Tab {
         }
     }
 
-    /// The charts of what is selected in it; the first is the default.
+    /// The charts of its selected row; the first is the default.
     pub(super) fn charts(self) -> &'static [Chart] {
         match self {
             Self::Ports => &[Chart::Rate, Chart::Loss, Chart::Busy],
@@ -38,7 +38,7 @@ impl Tab {
 }
 
 labelled_enum! {
-    /// By what rows are ordered.
+    /// Orders of rows.
     pub(super) enum Sort {
         Configuration = "as configured",
         Packets = "by packets/s",
@@ -111,7 +111,7 @@ impl Sort {
 }
 
 labelled_enum! {
-    /// What the chart shows.
+    /// Figures that the chart shows.
     pub(super) enum Chart {
         Delay = "delay",
         Loss = "loss",

@@ -1,4 +1,4 @@
-//! How the live table looks. It is laid out for 80 columns and 24 rows, and makes use of more.
+//! Draws the live table. The layout is for 80 columns and 24 rows, and uses more if available.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -36,16 +36,16 @@ const BAD: Color = Color::Red;
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
-/// Rows of a framed chart in which a course can still be seen.
+/// Fewest rows of a framed chart.
 const CHART_MIN: u16 = 7;
 
-/// Rows of a framed table that is worth its room.
+/// Fewest rows of a framed table.
 const TABLE_MIN: u16 = 5;
 
-/// Rows of all that is known of one flow.
+/// Rows for all figures of one flow.
 const FLOW_ROWS: usize = 7;
 
-/// Rows of a framed text that is worth its room.
+/// Fewest rows of a framed text.
 const TEXT_MIN: u16 = 6;
 
 /// Columns for a flow's most important figures beside its name.
@@ -116,9 +116,9 @@ fn remark(frame: &mut Frame, area: Rect, name: &str, text: &str) {
     frame.render_widget(paragraph.block(framed(title(name))), area);
 }
 
-/// Rows for a table, a chart, and a table or text below it: what the two need, as long as a chart can be seen; then the first
-/// has two thirds of what is left. If the last would have less than `last_min` rows, it has none. In a low area there is no
-/// chart.
+/// Rows for a table, a chart, and a table or text below it. The tables get the rows that they need, as long as there is
+/// room for a chart; otherwise the first gets two thirds of the rest. If the last would have fewer than `last_min`
+/// rows, it is left out. A low area has no chart.
 fn shares(area: Rect, first: usize, last: Option<usize>, last_min: u16) -> [Rect; 3] {
     let rows = |n: usize| u16::try_from(n + FRAME).unwrap_or(u16::MAX);
     let (first, last) = (rows(first), last.map_or(0, rows));
@@ -187,7 +187,7 @@ fn draw_segments(
     ))
 }
 
-/// A framed table of so many rows, with the selected one marked, and the first one to show.
+/// Draws a framed table with this number of rows, from the given first row, with the selected row marked.
 fn draw_table(
     frame: &mut Frame,
     area: Rect,
@@ -432,7 +432,7 @@ fn queue_words(queue: &QueueCounts) -> String {
     format!(" queue {name}: {packets} packets now, dropped {dropped}")
 }
 
-/// Rows of what is said of the clock, framed.
+/// Rows of the framed text about the clock.
 const CLOCK_ROWS: u16 = 4;
 
 fn wires_tab(frame: &mut Frame, area: Rect, app: &App) -> Option<Rows> {

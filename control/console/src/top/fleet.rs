@@ -23,11 +23,11 @@ pub(super) enum KeyEffect {
 #[derive(Debug)]
 pub(super) struct Fleet {
     pub apps: Vec<App>,
-    /// Index of the one that is shown, and selected in the list.
+    /// Index of the switch that is shown, and selected in the list.
     pub current: usize,
     /// Whether the list is shown.
     pub is_listed: bool,
-    /// Whether the user is asked if the switch is to stop.
+    /// Whether the user is being asked if the switch should stop.
     pub is_asking: bool,
     /// Whether the table uses the mouse; if not, the terminal selects text with it.
     pub has_mouse: bool,
@@ -127,7 +127,7 @@ impl Fleet {
         KeyEffect::Stay
     }
 
-    /// Keeps what all switches show as it is, or goes on.
+    /// Pauses or resumes the display of all switches.
     fn pause(&mut self) {
         let paused = self.shown().paused.is_none().then(Paused::now);
         for app in &mut self.apps {
@@ -135,7 +135,7 @@ impl Fleet {
         }
     }
 
-    /// Shows another switch, by the same tab.
+    /// Shows another switch in the same tab.
     fn go(&mut self, index: usize) {
         let shown = self.shown();
         let (tab, width, filter) = (shown.tab, shown.width, shown.filter.clone());

@@ -1,5 +1,5 @@
-//! What the live table remembers of a switch since it began to ask: sums at points in time, for charts of all that the
-//! switch itself keeps no history of.
+//! The live table's own history of a switch: sums at points in time, for charts of figures for which the switch itself
+//! keeps no history.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::take;
@@ -8,14 +8,14 @@ use records::answers::{Classes, FlowPage, Width};
 use records::history::BUCKETS_MAX;
 use records::snapshot::{Flow, Snapshot, WireSegment};
 
-/// How long a subject that is no longer seen is remembered.
+/// How long a subject that is no longer present is kept.
 const KEPT_S: f64 = 60.0;
 
-/// A mark may come so much too early: snapshots are not exactly regular.
+/// Tolerance for early marks, because snapshots are not exactly regular.
 const EARLY_S: f64 = 0.1;
 
-/// What has sums. Except for [`Subject::Workers`] and [`Subject::Port`], these are packets that entered, packets that were
-/// lost, packets whose delay is known, and the sum of their delays in nanoseconds.
+/// Subjects that have sums. Except for [`Subject::Workers`] and [`Subject::Port`], these are packets that entered,
+/// packets that were lost, packets whose delay is known, and the sum of their delays in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     /// Sums are the seconds that each worker was busy.
@@ -48,7 +48,7 @@ struct Mark {
     /// The switch's uptime.
     at_s: f64,
     sums: Vec<f64>,
-    /// The greatest 99th percentile since the mark before; 0 where it is not known.
+    /// The greatest 99th percentile since the previous mark; 0 if unknown.
     peak: f64,
 }
 
@@ -59,12 +59,12 @@ pub(super) struct Step {
     pub at_s: f64,
     pub duration_s: f64,
     pub sums: Vec<f64>,
-    /// The greatest 99th percentile in between; 0 where it is not known.
+    /// The greatest 99th percentile in between; 0 if unknown.
     pub peak: f64,
 }
 
 impl Step {
-    /// `None` if the sums began anew in between.
+    /// `None` if the sums were reset in between.
     fn between(before: &Mark, after: &Mark) -> Option<Self> {
         let pairs = after.sums.iter().zip(&before.sums);
         let sums: Vec<f64> = pairs.map(|(after, before)| after - before).collect();
@@ -93,7 +93,7 @@ struct Track {
     latest: Mark,
 }
 
-/// Whether a mark at `at_s` is far enough from the one before.
+/// Whether a mark at `at_s` is far enough from the previous one.
 fn is_due(before: &Mark, at_s: f64, width: Width) -> bool {
     at_s - before.at_s >= f64::from(width.seconds()) - EARLY_S
 }
@@ -120,7 +120,7 @@ impl Track {
         self.latest = Mark { at_s, sums, peak };
     }
 
-    /// Steps of this width, the oldest first. The last may be shorter, but not than a second.
+    /// Steps of this width, the oldest first. The last may be shorter, but at least a second.
     fn steps(&self, width: Width) -> Vec<Step> {
         let level = &self.levels[width as usize];
         let last = level.marks.back();
@@ -185,7 +185,7 @@ impl Memory {
             .retain(|_, track| at_s - track.latest.at_s <= KEPT_S);
     }
 
-    /// Its delays are no sums: each snapshot's mean counts once.
+    /// Its delays are not sums, so each snapshot's mean counts once.
     fn add_wire(&mut self, segment: &WireSegment) {
         let subject = Subject::Wire(segment.title());
         let before = self.tracks.get(&subject).map(|track| &*track.latest.sums);

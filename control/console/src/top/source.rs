@@ -1,4 +1,4 @@
-//! Where the live table gets its data, and the thread that asks: keys never wait for a slow switch.
+//! The data sources of the live table, and the thread that queries them, so that keys never wait for a slow switch.
 
 use std::io;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub trait SnapshotSource {
     /// As [`SnapshotSource::latest`].
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError>;
 
-    /// All that is known of one flow.
+    /// All figures of one flow.
     ///
     /// # Errors
     /// As [`SnapshotSource::latest`].
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// A switch that is asked over HTTP.
+/// A switch queried over HTTP.
 impl SnapshotSource for Client {
     fn address(&self) -> String {
         self.url().to_owned()
@@ -123,7 +123,7 @@ pub(super) struct Update {
     pub flow: Option<FlowAnswer>,
 }
 
-/// A source, and the thread that asks it: one request at a time.
+/// A source, and the thread that queries it: one request at a time.
 #[derive(Debug)]
 pub(super) struct Feed {
     requests: Sender<Request>,
@@ -191,7 +191,7 @@ pub(super) fn fetch(
     let flows = request.flows.as_ref();
     let flows = flows.map(|query| source.flows(query)).transpose()?;
     let flow = match request.flow.map(|name| source.flow(name)) {
-        // It looks for another flow at present.
+        // It is busy with another flow at present.
         Some(Err(ClientError::Refused {
             is_for_now: true, ..
         })) => None,
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// With a course of a few seconds, and some flows.
+    /// With a history of a few seconds, and some flows.
     fn published() -> Arc<Published> {
         let mut snapshot = Snapshot::example();
         let mut history = History::default();

@@ -59,7 +59,7 @@ fn answer(app: &mut App, snapshot: Snapshot) {
     app.take(Ok(update(app, snapshot)));
 }
 
-/// What a source would say to the app's request.
+/// The source's response to the app's request.
 fn update(app: &App, snapshot: Snapshot) -> Update {
     let request = app.request();
     let course = |width_s| Course {

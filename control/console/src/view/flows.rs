@@ -75,8 +75,8 @@ fn ago_s(end_unix_s: Option<f64>, flow: &Flow) -> f64 {
     end_unix_s.map_or(0.0, |end| (end - flow.last_seen_unix_s).max(0.0))
 }
 
-/// Everything about a flow. `width_s` is the width of the course to show; `unknown` is shown where
-/// nothing is known.
+/// Everything about a flow. `width_s` is the width of the history to show; `unknown` is printed if there are no
+/// figures.
 pub fn flow(page: &mut Page, answer: &FlowAnswer, width_s: u32, unknown: &str) {
     page.say(&answer.flow);
     if let Some(epoch) = answer.epoch {
@@ -236,13 +236,13 @@ fn describe_on_wire(page: &mut Page, end_unix_s: Option<f64>, on_wire: &WireFlow
     let how = if *is_counted {
         format!("its last packet {} ago", uptime(ago_s(end_unix_s, flow)))
     } else {
-        "by the sketch alone: at most so many packets".to_owned()
+        "from the sketch: an upper limit of packets".to_owned()
     };
     let _ = writeln!(page, "{}: on the wire, {how}", flow.segment_title());
     describe(page, flow);
 }
 
-/// An estimate in words: mean, bound, method, and what it rests on.
+/// An estimate in words: mean, bound, method, and its data.
 fn words(estimate: &FlowEstimate) -> String {
     let mean = mean_words(estimate.mean_ns, estimate.bound_ns);
     let method = match estimate.method {
@@ -266,7 +266,7 @@ fn words(estimate: &FlowEstimate) -> String {
     format!("{mean}, {method} ({label}); {epochs}, {packets} packets{truth}")
 }
 
-/// How the exact mean compares.
+/// Compares the estimate with the exact mean.
 fn truth_words(estimate: &FlowEstimate) -> &'static str {
     match estimate.is_within_bound {
         Some(true) => "; the exact mean is within",

@@ -14,7 +14,7 @@ use ratatui::text::Span;
 const COLUMNS: usize = 80;
 /// Blanks between two columns of a table.
 const SPACING: usize = 2;
-/// A table's column is not shortened further than this.
+/// Least width to which a column is shortened.
 const NARROWEST: usize = 12;
 /// A sentence continues under its first word if the word before it and the blanks between them are no longer than this.
 const HANGING_MAX: usize = 16;
@@ -35,7 +35,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// The look of standard output. A wide page is not fitted into the terminal.
+    /// Look for standard output. A wide page is not fitted into the terminal.
     pub fn of_stdout(is_wide: bool, color: ColorChoice) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -67,7 +67,7 @@ pub(crate) struct Table {
     pub headings: &'static str,
     /// Columns that only a wide page shows.
     pub wide: &'static [&'static str],
-    /// Columns to leave out where the width does not suffice, in this order.
+    /// Columns to leave out, in this order, if the width is not enough.
     pub expendable: &'static [&'static str],
 }
 
@@ -82,12 +82,12 @@ impl Table {
     }
 }
 
-/// Text and tables. What is written to it is cleaned: nothing in it controls the terminal.
+/// Text and tables. Control characters are removed from everything written to it.
 #[derive(Debug)]
 pub struct Page {
     look: Look,
     text: String,
-    /// Where the text begins that has not been broken into lines that fit.
+    /// Start of the text that has not been broken into lines yet.
     unbroken: usize,
 }
 
@@ -108,7 +108,7 @@ impl Page {
         }
     }
 
-    /// What `write` writes to a page without colours and limits.
+    /// Returns the output of `write` on a page without colours and limits.
     pub fn plain(is_wide: bool, write: impl FnOnce(&mut Self)) -> String {
         let look = Look {
             is_wide,
@@ -139,7 +139,7 @@ impl Page {
         self.indented_table(0, table, rows);
     }
 
-    /// Appends a table whose lines begin with so many blanks.
+    /// Appends a table whose lines are indented by this number of blanks.
     pub(crate) fn indented_table<const N: usize>(
         &mut self,
         indent: usize,
@@ -212,7 +212,7 @@ impl Page {
         self.text
     }
 
-    /// Breaks sentences between words where they do not fit. The rows of tables fit already, and stay lines.
+    /// Breaks long sentences between words. Rows of tables fit already, and stay on one line.
     fn break_lines(&mut self) {
         let Some(columns) = self.look.columns else {
             return;
@@ -232,7 +232,7 @@ impl Page {
     }
 }
 
-/// Where the lines that continue this one begin: below its second column, or a bit to the right of its begin.
+/// Indentation of the continuation of a line: below its second column, or slightly to the right of its start.
 fn hanging(line: &str) -> usize {
     let begin = line.len() - line.trim_start().len();
     let second = line[begin..].find("  ").map(|gap| {
@@ -269,8 +269,9 @@ pub(crate) fn columns<const N: usize>(headings: &str) -> [&str; N] {
 
 /// Fits columns of these widths into `room`; 0 is the width of a column that is not shown.
 ///
-/// Columns are left out in the order of `expendable`, those of one entry, with `, ` between them, together. A column counts with at
-/// most two fifths of the room then: one long name does not cost all the others. In the end the widest columns are shortened.
+/// Columns are left out in the order of `expendable`, those of one entry, with `, ` between them, together. For this a
+/// column counts with at most two fifths of the room, so that one long name does not remove all other columns. Finally
+/// the widest columns are shortened.
 pub(crate) fn fit<const N: usize>(
     headings: &[&str; N],
     mut widths: [usize; N],

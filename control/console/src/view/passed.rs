@@ -1,4 +1,4 @@
-//! Loss as a rate, and as a share of the packets of the same time: a total beside a rate would be read as a rate.
+//! Loss as a rate, and as a share of the packets of the same time. A total next to a rate would be read as a rate.
 
 use contract::units::rate;
 use records::snapshot::{Flow, Segment, Snapshot};
@@ -15,7 +15,7 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
-    /// Of a segment in its last epoch; `None` if that is long ago.
+    /// Loss of a segment in its last epoch; `None` if that is long ago.
     pub(crate) fn of_segment(snapshot: &Snapshot, segment: &Segment) -> Option<Self> {
         let counts = snapshot.fresh(segment)?.counts;
         let per_s = 1e3 / f64::from(snapshot.interval_ms.max(1));
@@ -25,12 +25,12 @@ impl Passed {
         })
     }
 
-    /// Of all segments of a class inside the switch.
+    /// Loss of all segments of a class inside the switch.
     pub(crate) fn of_class(snapshot: &Snapshot, class: &str) -> Option<Self> {
         Self::of_segments(snapshot, |segment| segment.class == class)
     }
 
-    /// Of all segments inside the switch.
+    /// Loss of all segments inside the switch.
     pub(crate) fn of_switch(snapshot: &Snapshot) -> Option<Self> {
         Self::of_segments(snapshot, |_| true)
     }
@@ -45,7 +45,7 @@ impl Passed {
         })
     }
 
-    /// Of a flow in its last epoch.
+    /// Loss of a flow in its last epoch.
     pub(crate) fn of_flow(flow: &Flow) -> Self {
         let epochs = flow.last_epoch.saturating_sub(flow.first_epoch) + 1;
         let interval_s = (flow.last_seen_unix_s - flow.first_seen_unix_s) / epochs as f64;

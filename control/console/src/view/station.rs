@@ -1,4 +1,4 @@
-//! A station's answers as tables: paths, segments, who is silent, and what is slow.
+//! A station's answers as tables: paths, segments, silent switches, and slow segments.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -122,7 +122,7 @@ pub fn segments(page: &mut Page, answer: &StationSegments) {
     more(page, answer.matching, answer.segments.len());
 }
 
-/// Who is silent, and what is missing of the others.
+/// Silent switches, and gaps in the reports of others.
 pub fn missing(page: &mut Page, answer: &Missing) {
     let now_s = now_s();
     let rows = answer.switches.iter().map(|switch| {
@@ -160,7 +160,7 @@ fn now_s() -> f64 {
     now.unwrap_or_default().as_secs_f64()
 }
 
-/// All that is risen, and what is wrong with measuring.
+/// Everything that has risen, and faults of measuring.
 pub fn blame(page: &mut Page, answer: &Blame) {
     fleet(page, answer, now_s());
 }
@@ -239,7 +239,7 @@ fn one_path(page: &mut Page, path: &PathBlame, now_s: f64) {
     }
 }
 
-/// Which segments rose, and what is in none of them.
+/// Segments that rose, and the part of the rise that is in none of them.
 fn causes(path: &PathBlame, now_s: f64) -> String {
     let mut text = String::new();
     for cause in &path.causes {
@@ -278,7 +278,7 @@ fn causes(path: &PathBlame, now_s: f64) -> String {
     text
 }
 
-/// What end to end is beside the sum.
+/// Compares the end-to-end delay with the sum.
 fn difference(path: &PathBlame) -> String {
     let (Some(difference), Some(bound), Some(is_explained)) = (
         path.difference_ns,
@@ -377,7 +377,7 @@ fn amount(signal: &str, value: f64) -> String {
     }
 }
 
-/// A delay that may be negative where clocks differ.
+/// A delay that may be negative because clocks differ.
 fn delay(ns: f64) -> String {
     if ns < 0.0 {
         format!("-{}", duration_ns(-ns))
@@ -471,7 +471,7 @@ mod tests {
         shows(&text, 100, &["edge-1", "3 to 4", silent, never]);
     }
 
-    /// Checks that a text has all of these, and no line of more than so many columns.
+    /// Checks that a text contains all of these, and no line that is too long.
     fn shows(text: &str, columns: usize, parts: &[&str]) {
         for part in parts {
             assert!(text.contains(part), "{part}: {text}");

@@ -5,7 +5,7 @@ use contract::units::{count, uptime};
 use records::answers::StatusAnswer;
 use records::snapshot::{Decoding, Fdb, JudgedEstimates, Pool, Reload, ReloadOutcome, Status};
 
-/// The estimates to use, among those that are judged.
+/// The estimates to use, among those that are checked.
 const CHOSEN: &str = "chosen";
 
 /// The state of a switch, line by line: readiness, epoch, last reload, workers, memory, tables.
@@ -63,7 +63,7 @@ fn reloaded(reload: &Reload) -> String {
     )
 }
 
-/// Workers, pools, addresses, and packets that are not measured as others are.
+/// Workers, pools, addresses, and packets that are not measured normally.
 fn data_plane(status: &Status) -> Vec<String> {
     let workers = status.workers.iter().enumerate().map(|(index, worker)| {
         let busy = worker.busy_ratio * 100.0;

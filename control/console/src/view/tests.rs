@@ -1,7 +1,7 @@
 use super::*;
 use crate::view::page::width;
 
-/// A view as it is printed where nothing is shortened.
+/// A view as it is printed without shortening.
 fn text<T>(view: fn(&mut Page, &T), answer: &T) -> String {
     Page::plain(false, |page| view(page, answer))
 }

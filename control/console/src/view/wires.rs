@@ -73,7 +73,7 @@ pub(crate) fn clock_words(clock: &WireClock) -> String {
     words
 }
 
-/// Where the offset of the other end's clock lies; `None` where no end of the interval is known.
+/// The interval of the other end's clock offset; `None` if neither end of the interval is known.
 fn offset_words(wire: &Wire) -> Option<String> {
     let [least, most] = [wire.offset_min_ns, wire.offset_max_ns].map(|ns| ns.map(duration_ns));
     let between = match (least, most) {
@@ -115,7 +115,7 @@ pub(crate) fn wire_row(wire: &Wire) -> [String; 7] {
 pub(crate) fn wire_segment_row(segment: &WireSegment) -> [String; 10] {
     let last = segment.last.as_ref();
     let chosen = last.and_then(|last| last.chosen.as_ref());
-    // Where no epoch has figures, the totals.
+    // Totals, if no epoch has figures.
     let (sent_packets, lost_packets) = match last {
         Some(last) => (last.sent_packets, last.lost_packets),
         None => (Some(segment.sent_packets), Some(segment.lost_packets)),

@@ -10,7 +10,7 @@ use contract::config::{Config, Device, Port};
 /// Queues of a kernel interface, as shown by `ethtool -l`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Channels {
-    /// The greater of those that receive and those that send.
+    /// The greater of the numbers of receive and transmit queues.
     queues: u16,
     /// Combined queues; 1 if the driver has none, as assumed by `net_af_xdp` (`xdp_get_channels_info`).
     combined: u16,
@@ -24,9 +24,9 @@ pub(super) type ReadChannels = fn(&str) -> Option<Channels>;
 struct Driver {
     /// Prefix of its devices' names.
     name: &'static str,
-    /// The argument that says how many queues a device has.
+    /// The argument for the number of queues of a device.
     queues_key: &'static str,
-    /// The number without that argument; `None` if it is the port's.
+    /// The default number; `None` if it is the port's.
     queues: Option<u16>,
     /// Valid MTUs: `eth_dev_info`, in DPDK 22.11 to 24.11.
     mtus: RangeInclusive<u16>,
@@ -54,7 +54,7 @@ const DRIVERS: [Driver; 2] = [
     },
 ];
 
-/// What the driver of the port at `index` will refuse.
+/// Lists what the driver of the port at `index` will refuse.
 pub(super) fn check(
     channels: ReadChannels,
     path: &KeyPath,
@@ -76,7 +76,7 @@ pub(super) fn check(
         format!("{least} to {most}, the MTUs of {}", driver.name),
         port.mtu,
     );
-    // Only the driver with a number of its own takes queues of the interface.
+    // Only the driver with its own default uses queues of the interface.
     let interface = argument(device, "iface").filter(|_| driver.queues.is_some());
     let has = interface.and_then(channels);
     let queues = driver.check_queues(&path.key("device"), index, config, device, has);
@@ -128,13 +128,13 @@ impl Driver {
     }
 }
 
-/// Whether receive queues of a port are named: by itself, or by workers.
+/// Whether receive queues of a port are configured, at the port or at workers.
 fn is_named(config: &Config, port: &Port) -> bool {
     port.rx_queues.is_some() || config.workers.iter().any(|worker| worker.queues.is_some())
 }
 
 impl Channels {
-    /// As `ethtool -l` says; `None` where it says nothing.
+    /// Parses the output of `ethtool -l`; `None` if it has no numbers.
     pub(super) fn of(interface: &str) -> Option<Self> {
         let output = Command::new("ethtool")
             .args(["-l", interface])
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(Channels::read(""), channels(1, 1));
     }
 
-    /// What is said of a port with this device and these members.
+    /// Errors for a port with this device and these members.
     fn faults(device: &str, more: &str) -> Vec<String> {
         let text = format!(
             r#"{{ "ports": [{{ "name": "a", "device": "{device}"{more} }}, {{ "name": "b", "device": "sink" }}],

@@ -205,7 +205,7 @@ export const one = {
       const parts = [
         ...answer.tracked.map((flow) => panel(`${segmentOf(flow)}: tracked, its last packet ${ago(flow)} ago`, describe(flow), chartOf(flow))),
         ...answer.wires.map((flow) => panel(`${segmentOf(flow)}: on the wire, ` +
-          (flow.is_counted ? `its last packet ${ago(flow)} ago` : "by the sketch alone: at most so many packets"), describe(flow))),
+          (flow.is_counted ? `its last packet ${ago(flow)} ago` : "from the sketch: an upper limit of packets"), describe(flow))),
         ...answer.sketched.map((one) => panel(`${segmentOf(one)}: not tracked; by the sketch`, facts([
           ["packets", `at most ${count(one.packets_max)}`, one.packets_max],
           ["lost", `at most ${count(one.lost_packets_max)}`, one.lost_packets_max],

@@ -10,7 +10,7 @@ enum Only {
     Paths(Chains),
 }
 
-/// The paper's toy, as the documents have it.
+/// The paper's example, as in the documents.
 const TOY: &str = "\
 A B 1\nB A 1\nA F 1\nF A 1\nB F 1\nF B 1\nC D 1\nD C 1\nC F 2\nF C 2\nD E 1\nE D 1\nE F 2\nF E 2\n";
 
@@ -28,7 +28,7 @@ fn parsed_with(network: &str, arguments: &[&str]) -> (tempfile::TempDir, Only) {
     (folder, only)
 }
 
-/// As it is printed where nothing is shortened.
+/// As it is printed without shortening.
 fn text(write: impl FnOnce(&mut Page)) -> String {
     Page::plain(false, write)
 }

@@ -21,7 +21,7 @@ const COLOURS: [RGBColor; 3] = [
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-/// Two charts beside each other.
+/// Two charts side by side.
 pub(super) fn svg(answer: &Answer) -> anyhow::Result<String> {
     let mut text = String::new();
     let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();

@@ -20,7 +20,7 @@ pub(super) fn headline(app: &App, width: u16) -> Line<'static> {
         Some(epoch) => format!("epoch {epoch} of {} ms", snapshot.interval_ms),
         None => "first epoch".to_owned(),
     };
-    // Each with a rank: the highest is left out first, of equal ones the last.
+    // Parts with ranks: the part with the highest rank is left out first, of equal ranks the last.
     let mut parts = vec![
         (2, Span::styled(snapshot.version.clone(), DIM)),
         (0, Span::from(name(app).to_owned()).bold()),
@@ -112,7 +112,7 @@ pub(super) fn draw_tabs(
     list.into_iter().chain(tabs).map(draw).collect()
 }
 
-/// What is wrong, what is typed, or the keys.
+/// An error, the text being typed, or the keys.
 pub(super) fn footline(app: &App, is_listed: bool) -> Line<'_> {
     if app.is_typing {
         let typed = Span::from(format!(" /{}", app.filter)).fg(ACCENT).bold();

@@ -1,4 +1,4 @@
-//! The chart of what is selected.
+//! Draws the chart of the selected row.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -19,7 +19,7 @@ use records::snapshot::Port;
 
 const SECOND: Color = Color::Magenta;
 
-/// Points further apart than this, in widths of buckets, are not joined: in between there were no packets.
+/// Points further apart than this, in widths of buckets, are not joined, because there were no packets in between.
 const GAP: f64 = 1.7;
 
 /// Seconds from now, and a figure.
@@ -201,7 +201,7 @@ fn plot(app: &App) -> Option<(String, Vec<Curve>)> {
 fn bins(app: &App) -> Vec<Bin> {
     let now_s = app.snapshot.epoch_end_unix_s.unwrap_or_default();
     let bins = app.course().into_iter().flat_map(|course| {
-        // A course that was fetched while the table is paused goes on.
+        // A history fetched while the table is paused may continue beyond the pause.
         let buckets = course.buckets.iter();
         let buckets = buckets.filter(move |bucket| bucket.start_unix_s < now_s);
         buckets.map(|bucket| Bin::of_bucket(bucket, course, app))
@@ -209,7 +209,7 @@ fn bins(app: &App) -> Vec<Bin> {
     bins.collect()
 }
 
-/// Draws the chosen chart of what is selected.
+/// Draws the chosen chart of the selected row.
 pub(super) fn draw(frame: &mut Frame, area: Rect, app: &App) {
     let Some((name, curves)) = plot(app) else {
         return remark(frame, area, app.chart().label(), "nothing is selected");

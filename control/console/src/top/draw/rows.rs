@@ -6,7 +6,7 @@ use contract::units::{count, duration_ns, rate, uptime};
 use records::answers::{ClassTotals, FlowPage};
 use records::snapshot::{Flow, Port, Segment, Snapshot, Stamped};
 
-/// Estimates come last: exact figures are beside them.
+/// Estimates come last, after the exact figures.
 pub(super) const SEGMENT_HEADINGS: &str = "segment | packets/s | lost/s | loss | mean | stddev | p99 | p99.9 | \
     p99.99 | max | LDA mean | +-98% | samples";
 
@@ -56,7 +56,7 @@ pub(super) fn class(snapshot: &Snapshot, class: &ClassTotals) -> [String; 10] {
 
 pub(super) const FLOW_HEADINGS: &str = "flow | segment | packets/s | lost/s | loss | mean | stddev | p99 | estimate | +-98% | by | ago";
 
-/// Where no stamps give the mean, it is the estimate's, with `~` before it.
+/// Without stamps, the mean is the estimate, with `~` before it.
 pub(super) fn flow(page: &FlowPage, flow: &Flow) -> [String; 12] {
     let [packets, drops, loss] = Passed::cells(Some(Passed::of_flow(flow)));
     let estimate = flow.estimate.as_ref();

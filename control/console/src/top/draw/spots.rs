@@ -1,9 +1,9 @@
-//! Where a click on a screen leads.
+//! Effects of clicks on a screen.
 
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Position, Rect};
 
-/// What a screen offers to the mouse, and how far its text can be scrolled.
+/// Areas that react to the mouse, and how far the text can be scrolled.
 #[derive(Debug, Default)]
 pub(in crate::top) struct Spots {
     /// Tabs, and the keys that show them.

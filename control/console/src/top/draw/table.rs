@@ -1,4 +1,4 @@
-//! Tables whose columns are as wide as they need be; what does not fit goes by column, not by letter.
+//! Tables with columns of minimal width; if the table does not fit, whole columns are left out.
 
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Style;

@@ -1,4 +1,4 @@
-//! Texts in place of tables: the keys, all that is known of one flow, and the question before a switch is stopped.
+//! Texts instead of tables: the keys, all figures of one flow, and the question before a switch is stopped.
 
 use std::borrow::Cow;
 
@@ -49,17 +49,17 @@ pub(in crate::top) fn question(frame: &mut Frame, app: &App) {
 const KEYS: [(&str, &str); 17] = [
     ("1 to 5, Tab", "segments, flows, classes, ports, wires"),
     ("0", "all switches, where there are several"),
-    ("left, right", "the switch before, the next one"),
+    ("left, right", "the previous switch, the next one"),
     ("up, down, j, k", "select a row, scroll"),
     ("PgUp, PgDn", "ten rows"),
     ("Home, End, g, G", "the first row, the last one"),
-    ("Enter", "all that is known of the selected flow"),
+    ("Enter", "all figures of the selected flow"),
     ("/", "only rows whose names contain a text"),
     ("s", "another order, the greatest first"),
-    ("r", "the other way round: the least first"),
+    ("r", "reverse the order: the least first"),
     ("c", "another chart: delay, loss, packets/s, busy workers"),
     ("w", "the chart's last minute, ten minutes or hour"),
-    ("p", "pause: keep what is shown; go on"),
+    ("p", "pause and resume"),
     (
         "m",
         "let the terminal have the mouse, to select text (or hold Shift)",
@@ -68,7 +68,7 @@ const KEYS: [(&str, &str); 17] = [
     ("Escape", "back; without a filter"),
     (
         "q, Ctrl-C",
-        "quit; a switch that forwards here is asked for first",
+        "quit; asks first if a switch forwards in this process",
     ),
 ];
 
@@ -97,7 +97,7 @@ pub(super) fn draw_flow(frame: &mut Frame, area: Rect, app: &App, flow: &OpenFlo
     most
 }
 
-/// A sentence over several lines; a row of a table stays one, and is cut at the edge.
+/// Breaks sentences into lines; a row of a table stays on one line, and is cut at the edge.
 fn wrapped(line: &str, width: usize) -> Vec<String> {
     if line.starts_with("    ") {
         return vec![line.to_owned()];

@@ -164,7 +164,7 @@ west:peer>west: on the wire, its last packet 1s ago
   since epoch 5002: mean 52.1 us +- 2.90 us (98 %); 78 epochs, 188 k packets
        also: mean 52.3 us +- 4.10 us (98 %) (lds-joint)
 
-west:peer>west gold: on the wire, by the sketch alone: at most so many packets
+west:peer>west gold: on the wire, from the sketch: an upper limit of packets
 ";
     assert!(text.contains(expected), "{text}");
     let expected =
