@@ -222,7 +222,7 @@ plan: ## Compute which routers of six networks to upgrade, into benches/results/
 	$(if $(PLANNED),,$(error PLANNED: there are no files; ../shared/topologies has Rocketfuel's))
 	$(CARGO) build --release --locked -p console@0.1.0
 	@{ echo '# Upgrades of networks'; \
-	  echo; echo 'Written by `make plan`; [what it says](../../docs/planning.md). Mean is the mean length of a segment in hops.'; \
+	  echo; echo 'Written by `make plan`; see [the methods](../../docs/planning.md). Mean is the mean length of a segment in hops.'; \
 	  for file in $(PLANNED); do \
 	    printf '\n## %s\n\n```\n' "$$(basename "$$file")"; \
 	    (cd "$$(dirname "$$file")" && '$(CURDIR)/target/release/vernier' plan --topology "$$(basename "$$file")" --upgrade 50) | \

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Runs one fuzz target under libFuzzer: run.sh PROGRAM SEEDS SECONDS TARGET. SEEDS is the folder that it has written before;
-# FUZZ_ARGS are further arguments of libFuzzer's.
+# Runs one fuzz target under libFuzzer: run.sh PROGRAM SEEDS SECONDS TARGET. SEEDS is the folder of seeds that it wrote earlier; FUZZ_ARGS are further arguments of libFuzzer.
 set -euo pipefail
 program=$1 seeds=$2 seconds=$3 target=$4
 log=$seeds/$target.log

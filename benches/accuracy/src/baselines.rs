@@ -1,6 +1,6 @@
-//! What else could be done for per-flow delays, on the same packets.
+//! Other methods for per-flow delays, on the same packets.
 //!
-//! | baseline | what it says of a flow |
+//! | baseline | estimate for a flow |
 //! |---|---|
 //! | overall mean | the true mean of all packets, whatever the flow: no estimate of the segment alone is better |
 //! | LDA | likewise, as it estimates that mean |
@@ -8,11 +8,9 @@
 //! | trajectory sampling | the mean of the flow's sampled packets |
 //! | MPE | the mean over the flow's life of the line through all recorded packets |
 //!
-//! What a method cannot say of a flow (no probe, no sample) is its estimate of the overall mean.
-//! Probes and samples are used as their systems use them: to read a flow's delay off what comes before
-//! and behind its packets is RLI's own idea, and 10,000 probes a second would do for that what
-//! references do.
-//! Exact matching of every packet at both ends is the truth.
+//! Without a probe or sample for a flow, a method uses its estimate of the overall mean. Probes and samples are used as
+//! in their own systems: taking a flow's delay from packets before and after its own is the idea of RLI, for which
+//! 10,000 probes a second would serve as well as references. Exact matching of every packet at both ends is the truth.
 
 use anyhow::Result;
 use measure::rli::Method;
@@ -33,12 +31,12 @@ use crate::traffic::{
 use crate::truth::{FlowTruth, Truth};
 
 const SEEDS: u32 = 3;
-/// How many times better RLI must be than probes and samples that a link can afford.
+/// By what factor RLI must be better than probes and samples of affordable bandwidth.
 const TIMES_BETTER: Limit = Limit::AtLeast(10.0);
 
 /// A probe frame on the wire.
 const PROBE_BYTES: u32 = 64;
-/// The most probes of a run.
+/// Largest number of probes in a run.
 const PROBES_MAX: usize = 10_000_000;
 
 /// A method, how many times better RLI must be, and its errors in per cent over all flows of a run.
@@ -51,9 +49,8 @@ pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
         format!(
             "Median error of flows' mean delays over all flows (and the 95th percentile), on the \
              same packets through a FIFO queue with tail drop; means of {}. RLI as in \
-             its paper, with one reference for 100 packets. The ratio to RLI's median is what the \
-             limit is about: under heavy modulation at 93 % RLI is at least ten times better than \
-             probes of 7 and 144 Hz (what LDA's bandwidth would pay for) and 0.1 % sampling.",
+             its paper, with one reference for 100 packets. The limit is on the ratio to RLI's median: under heavy modulation at 93 % RLI is at least ten times better than \
+             probes of 7 and 144 Hz (the bandwidth of LDA) and 0.1 % sampling.",
             in_words(seeds)
         ),
     );
@@ -93,7 +90,7 @@ fn rows(utilisation: f64, wander: Wander, errors: &[Errors], found: &mut Found) 
     }
 }
 
-/// Every method's errors on one run; RLI is the first.
+/// Errors of every method on one run; the first is RLI.
 fn errors(supply: &Supply, utilisation: f64, wander: Wander, seed: u64) -> Result<Vec<Errors>> {
     let traffic = supply.traffic(utilisation, wander, seed);
     let link = LinkConfig::ACCEPTANCE;
@@ -137,7 +134,7 @@ fn errors(supply: &Supply, utilisation: f64, wander: Wander, seed: u64) -> Resul
     Ok(all)
 }
 
-/// What Poisson active probes found, packets of their own that sample the segment's delay, in order of time.
+/// Results of active Poisson probes, separate packets that sample the segment's delay, in order of time.
 #[derive(Debug, Clone, Default)]
 struct Probes {
     sent_ps: Vec<u64>,
@@ -146,9 +143,8 @@ struct Probes {
 }
 
 impl Probes {
-    /// Sends `rate_hz` probes a second, at random, through a FIFO queue that `crossings` went
-    /// through. They see the queue as it was and do not lengthen it: a favour, since 10,000 of
-    /// them a second take 0.05 % of the link.
+    /// Sends `rate_hz` probes a second, at random, through a FIFO queue that `crossings` went through. They do not
+    /// lengthen the queue, which favours them slightly: 10,000 of them a second take 0.05 % of the link.
     fn send(crossings: &[Crossing], rate_hz: f64, seed: u64) -> Self {
         let mut rng = Pcg64::seed_from_u64(seed);
         let mut probes = Self {
@@ -204,8 +200,8 @@ fn picks(hash: u64, share: f64) -> bool {
     (hash as f64) < share * 2.0_f64.powi(64)
 }
 
-/// Trajectory sampling (Duffield and Grossglauser 2001): a share of all packets is stamped at both
-/// ends. A flow's mean is that of its samples; of a flow without any, that of all samples.
+/// Trajectory sampling (Duffield and Grossglauser 2001): a share of all packets is stamped at both ends. A flow's mean
+/// is that of its samples; for a flow without samples, it is the mean of all samples.
 fn trajectories_ns(crossings: &[Crossing], flows: u32, share: f64, seed: u64) -> Vec<f64> {
     let regular = crossings
         .iter()
@@ -226,11 +222,10 @@ fn trajectories_ns(crossings: &[Crossing], flows: u32, share: f64, seed: u64) ->
     samples.flows.iter().map(mean_ns).collect()
 }
 
-/// The multi-point estimator (Lee, Duffield, Kompella, INFOCOM 2010): of a share of all flows the
-/// first and the last packet are stamped at both ends, as `NetFlow` records have them. The delay
-/// over time is taken to be the line through all these samples, and a flow's mean is the mean of
-/// the line over its life; of a flow that is not sampled, the mean of the line over the run.
-/// Each of `packets` that arrived has its flow, when it was sent, and its delay.
+/// The multi-point estimator (Lee, Duffield, Kompella, INFOCOM 2010): of a share of all flows the first and the last
+/// packet are stamped at both ends, as `NetFlow` records have them. The delay over time is taken to be the line through
+/// all these samples, and a flow's mean is the mean of the line over its life, or over the whole run for a flow that is
+/// not sampled. Each of the received `packets` has its flow, time of sending and delay.
 pub fn multi_point_ns(
     packets: impl Iterator<Item = (u32, u64, f64)>,
     flows: usize,

@@ -1,4 +1,5 @@
-//! Traffic from a capture: its times, sizes and flows, at the speed that loads a link as wanted, and behind queues.
+//! Traffic from a capture: its times, sizes and flows, at a speed that gives the wanted load of a link, and behind
+//! queues.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,23 +17,22 @@ use crate::rli::exchange::REFERENCE_BYTES;
 use crate::trace::{Reference, Trace};
 use crate::traffic::{CAPACITY_BPS, Crossing, Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
 
-/// Room for the longest packet that is taken for one (libpcap's `MAXIMUM_SNAPLEN`), and then some.
+/// Room for the longest valid packet (libpcap's `MAXIMUM_SNAPLEN`), and more.
 const READ_BYTES: usize = 1 << 20;
-/// The most packets that are read.
+/// Largest number of packets to read.
 const PACKETS_MAX: usize = 50_000_000;
 /// The longest frame, as in TCP segmentation offload: sizes on the wire are cut to it.
 const FRAME_BYTES_MAX: u32 = 65_550;
 /// Seed of the hash that distinguishes flows.
 const HASH_SEED: [u8; 16] = *b"vernier accuracy";
 
-/// The load of the link: the lower one of the RLI paper. Captures come in longer bursts than its
-/// traffic does.
+/// The load of the link, the lower one of the RLI paper, because captures have longer bursts than its traffic.
 const UTILISATION: f64 = 0.67;
-/// Nothing is dropped: the experiments lose packets as they need.
+/// The queue drops nothing; the experiments lose packets as required.
 const QUEUE_BYTES: u64 = u64::MAX / 2;
-/// One reference for so many packets of its path.
+/// Packets of the path per reference.
 const PACKETS_PER_REFERENCE: u64 = 100;
-/// How much longer the second path is.
+/// Additional delay of the second path.
 const DETOUR_PS: u64 = 50_000 * PS_PER_NS;
 /// Seed of the paths.
 const PATHS_SEED: u64 = 1;
@@ -70,7 +70,7 @@ impl Capture {
         let hasher = Hasher::new(HASH_SEED);
         let mut flows = HashMap::new();
         let mut flow_of = |packet: &LegacyPcapBlock<'_>, wire_bytes| {
-            // No more than packets, which are fewer.
+            // There are no more flows than packets.
             let next = u32::try_from(flows.len()).unwrap_or(u32::MAX);
             let flow = hasher.parse(packet.data, wire_bytes).flow;
             *flows.entry(flow).or_insert(next)
@@ -122,7 +122,7 @@ impl Capture {
         let first_ns = frames.first().map_or(0, |first| first.at_ns);
         ensure!(
             frames.last().is_some_and(|last| first_ns < last.at_ns),
-            "{} packets and no span of time: a load cannot be made of it",
+            "{} packets without a span of time cannot make a load",
             frames.len()
         );
         for frame in &mut frames {
@@ -135,8 +135,8 @@ impl Capture {
         })
     }
 
-    /// Its packets, faster or slower so that they ask for a share of a link. `regular_share` of the
-    /// flows are measured, the rest is cross traffic; a flow is either.
+    /// Its packets, sped up or slowed down to a share of a link. `regular_share` of the flows are measured, all others
+    /// are cross traffic.
     pub fn at_load(&self, capacity_bps: u64, utilisation: f64, regular_share: f64) -> Traffic {
         let rate_bps = (capacity_bps as f64 * utilisation).max(1.0);
         let duration_ps = (8.0 * self.bytes as f64 / rate_bps * PS_PER_S as f64).min(1e18);
@@ -201,7 +201,7 @@ impl Replay {
         Trace::from_crossings(&self.crossings, self.references.clone(), seed)
     }
 
-    /// Sends packets over a path that adds `more_ps`, with references where that is nothing.
+    /// Sends packets over a path that adds `more_ps`, with references if that is 0.
     fn send(&mut self, traffic: &Traffic, capacity_bps: u64, more_ps: u64) {
         let mut packets = 0_u64;
         let inject = |_: &Crossing| {

@@ -1,4 +1,4 @@
-//! The command line of `vernier-accuracy`: experiments here, a module for each other command.
+//! The command line of `vernier-accuracy`: the experiments, and a module for each other command.
 
 mod decode;
 mod dump;
@@ -21,7 +21,7 @@ use crate::experiment::{Experiment, Plan, Setting};
 use crate::report::{Report, Section, Table, stem};
 use crate::traffic::Supply;
 
-/// Accuracy of every method against exact truth, and the methods for data of one's own.
+/// Compare every method with the exact truth, and run the methods on your own data.
 #[derive(Debug, Parser)]
 #[command(
     name = "vernier-accuracy",
@@ -61,15 +61,15 @@ struct Tables {
     #[arg(value_parser = possible(EXPERIMENTS.iter().map(|each| (each.name, each.title))))]
     names: Vec<String>,
 
-    /// Packets of a pcap file, through the queue simulator, instead of generated traffic
+    /// Use the packets of a pcap file, through the queue simulator, instead of generated traffic
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
 
-    /// Seeds to average over; by default as many as each limit asks for
+    /// Number of seeds to average over [default: as each limit requires]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
 
-    /// Size of the traffic; limits are for 1, less is for a quick look
+    /// Size of the traffic; limits are for 1, smaller values for a quick look
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
 
@@ -78,7 +78,7 @@ struct Tables {
     results: PathBuf,
 }
 
-/// Values by name, with what they are.
+/// Values by name, with their meanings.
 fn possible(values: impl Iterator<Item = (&'static str, &'static str)>) -> PossibleValuesParser {
     values
         .map(|(name, help)| PossibleValue::new(name).help(help))

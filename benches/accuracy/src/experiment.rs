@@ -1,4 +1,4 @@
-//! What an experiment is, and the one runner of all of them.
+//! Experiments, and their common runner.
 
 use std::path::PathBuf;
 
@@ -17,28 +17,28 @@ pub struct Setting {
     pub capture: Option<PathBuf>,
     /// Seeds to average over; `None`: as many as the limit asks for.
     pub seeds: Option<u32>,
-    /// 1 for the size that limits hold for; less for a quick look, which no limit judges.
+    /// 1 is the size to which limits apply; smaller values are for a quick look without limits.
     pub scale: f64,
 }
 
 impl Setting {
-    /// Whether limits hold for it: generated packets at scale 1.
+    /// Whether limits apply: generated packets at scale 1.
     pub fn is_judged(&self) -> bool {
         self.capture.is_none() && self.scale >= 1.0
     }
 
-    /// Seeds of hashes and losses: as many as asked for, else `usual`.
+    /// Number of seeds of hashes and losses: as requested, or else `usual`.
     pub fn seeds(&self, usual: u32) -> u32 {
         self.seeds.unwrap_or(usual).max(1)
     }
 
-    /// Seeds of traffic: of a capture one, unless more are asked for, since its packets stay.
+    /// Number of seeds of traffic: one for a capture, unless more are requested, because its packets do not change.
     pub fn traffic_seeds(&self, usual: u32) -> u32 {
         self.seeds(if self.capture.is_some() { 1 } else { usual })
     }
 }
 
-/// One experiment: a name on the command line, and what it runs.
+/// One experiment with its name on the command line.
 pub struct Experiment {
     /// As on the command line: `lda`, `lds`, `rli`.
     pub name: &'static str,
@@ -116,14 +116,14 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What one run of a case found.
+/// Results of one run of a case.
 #[derive(Default)]
 pub struct Found {
     rows: Vec<(usize, Row)>,
 }
 
 impl Found {
-    /// A figure of ours for the table of this number, with nothing to compare it with yet.
+    /// A figure of ours for the table with this number, without anything to compare it with yet.
     pub fn row(
         &mut self,
         table: usize,
@@ -149,7 +149,7 @@ impl Found {
     }
 }
 
-/// The mean, figure by figure, of the rows of runs that are alike.
+/// The mean of each figure over runs of the same case.
 fn mean_rows(runs: &[Found]) -> Vec<(usize, Row)> {
     let Some(first) = runs.first() else {
         return Vec::new();

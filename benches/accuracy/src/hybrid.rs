@@ -1,5 +1,5 @@
-//! The hybrid: LDS whose joint decoding uses RLI's estimate as a feature, beside both alone; and the
-//! chooser, which takes for each flow the estimate of the smallest bound.
+//! The hybrid, LDS whose joint decoding uses RLI's estimate as a feature, compared with both alone; and the chooser,
+//! which for each flow takes the estimate with the smallest bound.
 
 use anyhow::Result;
 use measure::chooser::{Candidate, Decoding, Method, choose};
@@ -15,7 +15,7 @@ use crate::sketched::{Sketched, columns_for, means};
 use crate::trace::{ALL, HUNDREDS, Losses, Scenario, Sizes, THOUSANDS, Trace, Truth};
 use crate::traffic::Supply;
 
-/// Seeds that the limits ask for.
+/// Number of seeds for the limits.
 const SEEDS: u32 = 5;
 /// Groups of flows by packets with their names, and the number of the prototype's figures for them.
 const GROUPS: [(Sizes, &str, Option<usize>); 3] = [
@@ -28,8 +28,8 @@ const RLI: Method = Method::Rli(rli::Method::Linear);
 /// The clock of a trace: whole nanoseconds.
 const FLOOR_NS: f64 = 1.0;
 
-/// What the prototype gave for a scenario, in per cent: the hybrid, RLI, and the paper's LDS, each for all flows and
-/// for those of 1000 packets and more.
+/// The prototype's results for a scenario, in per cent: the hybrid, RLI, and the paper's LDS, each for all flows and
+/// for flows of 1000 packets and more.
 type Prototype = [[f64; 2]; 3];
 
 /// In the order of [`Scenario::ALL`].
@@ -90,9 +90,7 @@ fn describe(
     );
     plan.table(
         format!("Chooser: {title}"),
-        "For each flow the hybrid or, where it shares the references' queue with all of its \
-         packets, the one of hybrid and RLI with the smaller 98 % bound; their mean, \
-         weighted by these, where they are alike. LDS joint is silent beside the hybrid.",
+        "For each flow the hybrid or, if all its packets share the references' queue, whichever of hybrid and RLI has the smaller 98 % bound, or their mean weighted by the bounds if these are similar. LDS joint is not used if there is a hybrid.",
     );
     case
 }
@@ -148,7 +146,7 @@ impl Case {
         row.limit(Limit::AtMost(1.05));
     }
 
-    /// Errors of what was chosen, how often its bound holds, and whose it was.
+    /// Errors of the chosen estimates, how often their bounds hold, and their methods.
     fn chosen(&self, choices: &[Option<Candidate>], truth: &Truth, found: &mut Found) {
         let means = choices.iter();
         let means = means.map(|choice| choice.map_or(f64::NAN, |choice| choice.mean_ticks));
@@ -188,7 +186,7 @@ impl Case {
     }
 }
 
-/// The choice for every flow; `None` where nothing can be said.
+/// The choice for every flow; `None` without an estimate.
 fn choices(
     trace: &Trace,
     joint: &Decoded,

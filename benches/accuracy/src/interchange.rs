@@ -1,7 +1,7 @@
 //! CSV files that carry sketches, flows and packets to and from other programs.
 //!
-//! `docs/interchange.md` describes the files. Readers take any [`std::io::Read`] and are bounded in
-//! lines, their bytes and columns; what they read never asks for more memory than a small multiple of its own size.
+//! `docs/interchange.md` describes the files. Readers accept any [`std::io::Read`] and limit lines, their bytes and
+//! columns; data never take more memory than a small multiple of the file's size.
 
 mod sheet;
 
@@ -17,7 +17,7 @@ use sheet::{Sheet, bits, finite, time_ps, whole_to, wrapping_sum};
 
 /// Columns of a cells file.
 const CELL_COLUMNS: &str = "row,col,n_tx,s_tx_ns,d_tx,n_rx,s_rx_ns,d_rx";
-/// Most columns of a sketch: 2^22.
+/// Largest number of columns of a sketch: 2^22.
 pub const SKETCH_COLUMNS_MAX: u32 = 1 << 22;
 
 const COLUMN: &str = "a column, 0 to 4194303";
@@ -42,16 +42,15 @@ pub struct CellRecord {
     pub row: u8,
     /// Column, from 0.
     pub column: u32,
-    /// What the sender's end saw.
+    /// The sender's end.
     pub sender: Half,
-    /// What the receiver's end saw.
+    /// The receiver's end.
     pub receiver: Half,
 }
 
 impl CellRecord {
-    /// Packets and the sum of their delays in nanoseconds, where both ends saw the same packets:
-    /// equal counts, and digests that are equal or not both known. `None` where they did not, or
-    /// where a count or a sum is unknown.
+    /// Packets and the sum of their delays in nanoseconds, if both ends saw the same packets: counts are equal, and
+    /// digests are equal or not both known. `None` if they did not, or if a count or a sum is unknown.
     pub fn delays(&self) -> Option<(u64, i64)> {
         let (sender, receiver) = (self.sender, self.receiver);
         let count = receiver.count.filter(|_| receiver.count == sender.count)?;
@@ -68,7 +67,7 @@ impl CellRecord {
 /// Reads a cells file; `file` names it in errors. Its cells are in the order of the file, each with its line.
 ///
 /// # Errors
-/// [`ReadError`]; also where a cell is there twice.
+/// [`ReadError`]; also if a cell occurs twice.
 pub fn read_cells(file: &str, input: impl Read) -> Result<Vec<(u64, CellRecord)>, ReadError> {
     let mut sheet = Sheet::open(file, input, CELL_COLUMNS)?;
     let [row, column] = sheet.columns(["row", "col"])?;
@@ -99,7 +98,7 @@ pub fn read_cells(file: &str, input: impl Read) -> Result<Vec<(u64, CellRecord)>
         let number = sheet.number();
         if let Some(first) = seen.insert((cell.row, cell.column), number) {
             return Err(sheet.error(format!(
-                "row {}, col {} stands already on line {first}; leave one of them",
+                "row {}, col {} is already on line {first}; leave one of them",
                 cell.row, cell.column
             )));
         }
@@ -129,7 +128,7 @@ pub fn write_cells(
     Ok(writer.flush()?)
 }
 
-/// The flows of a sketch, one entry of each list a flow, but for `columns`.
+/// The flows of a sketch, with one entry per flow in each list except `columns`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlowList {
     /// Rows of the sketch.
@@ -150,7 +149,7 @@ pub struct FlowList {
 /// `rli_mean_ns` and `true_mean_ns` may be left out.
 ///
 /// # Errors
-/// [`ReadError`]; also where a flow is there twice.
+/// [`ReadError`]; also if a flow occurs twice.
 pub fn read_flows(file: &str, input: impl Read) -> Result<FlowList, ReadError> {
     let needed = "flow,packets,col_0 (to col_3; one for each row of the sketch)";
     let mut sheet = Sheet::open(file, input, needed)?;
@@ -177,7 +176,7 @@ pub fn read_flows(file: &str, input: impl Read) -> Result<FlowList, ReadError> {
         let name = sheet.needed(flow, FLOW, name_of_flow)?;
         if let Some(first) = seen.insert(name.clone(), sheet.number()) {
             return Err(sheet.error(format!(
-                "flow {name} stands already on line {first}; add them up or leave one"
+                "flow {name} is already on line {first}; add them up or leave one"
             )));
         }
         for &column in &columns {
@@ -223,7 +222,7 @@ pub fn write_flows(output: impl Write, flows: &FlowList) -> csv::Result<()> {
     Ok(writer.flush()?)
 }
 
-/// A number as a file has it: nothing where it is not known.
+/// A number in a file; empty if unknown.
 pub(crate) fn known(value: f64) -> String {
     if value.is_finite() {
         value.to_string()
@@ -232,11 +231,11 @@ pub(crate) fn known(value: f64) -> String {
     }
 }
 
-/// Reads the weights of flows: columns `flow` and `weight`. Flows that are not named weigh 1;
-/// `flows` gives the order of the result.
+/// Reads the weights of flows: columns `flow` and `weight`. Other flows have a weight of 1; the result is in the order
+/// of `flows`.
 ///
 /// # Errors
-/// [`ReadError`]; also where a flow is unknown or there twice.
+/// [`ReadError`]; also if a flow is unknown or occurs twice.
 pub fn read_weights(file: &str, input: impl Read, flows: &FlowList) -> Result<Vec<f64>, ReadError> {
     let mut sheet = Sheet::open(file, input, "flow,weight")?;
     let [flow, weight] = sheet.columns(["flow", "weight"])?;
@@ -263,7 +262,7 @@ pub fn read_weights(file: &str, input: impl Read, flows: &FlowList) -> Result<Ve
 /// One packet at both ends of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairRecord<'a> {
-    /// What distinguishes it from others: the bytes in the file.
+    /// Its id: the bytes in the file.
     pub packet_id: &'a [u8],
     /// When it was sent, in picoseconds since any origin.
     pub send_ps: i128,
@@ -311,7 +310,7 @@ pub struct LinkPacket<'a> {
 /// Reads a link's packets, one by one: columns `kind`, `flow`, `bytes`, `send_ns`, `recv_ns`.
 ///
 /// # Errors
-/// [`ReadError`]; also where packets are not in the order of sending.
+/// [`ReadError`]; also if packets are not in the order of sending.
 pub fn read_link(
     file: &str,
     input: impl Read,

@@ -1,7 +1,7 @@
-//! What references do to the traffic that they measure (the RLI slides 25 to 27).
+//! The effect of references on the traffic that they measure (the RLI slides 25 to 27).
 //!
-//! The same arrivals go through the same queue with and without references: more packets are lost
-//! and the others wait longer, since references take bandwidth and buffer.
+//! The same arrivals go through the same queue with and without references: more packets are lost and others wait
+//! longer, because references take bandwidth and buffer.
 
 use anyhow::Result;
 use measure::rli::{Adaptive, Policy};
@@ -17,10 +17,10 @@ use crate::truth::Truth;
 
 /// The load of the slides.
 const UTILISATION: f64 = 0.8;
-/// Seeds that the limit is a mean of.
+/// Number of seeds over which the limit is a mean.
 const SEEDS: u32 = 10;
 
-/// Points of loss that adaptive injection may cost.
+/// Percentage points of loss that adaptive injection may add.
 const LOSS_LIMIT: Limit = Limit::AtMost(0.005);
 
 fn policies() -> [(&'static str, Policy); 3] {
@@ -37,7 +37,7 @@ pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
         "Interference of references with the traffic",
         format!(
             "The same packets through the same queue, with and without references of {REFERENCE_BYTES} \
-             bytes, at {:.0} % load: points of loss over all packets but references, and the mean delay \
+             bytes, at {:.0} % load: percentage points of loss over all packets except references, and the mean delay \
              of measured packets; means of {}. Paper: slide 27, at most 0.001 % at about \
              80 %; slide 25, less than 0.2 % of the link.",
             100.0 * UTILISATION,
@@ -63,7 +63,7 @@ pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     }
 }
 
-/// What every policy adds.
+/// The effect of every policy.
 fn compare(
     traffic: &Traffic,
     link: &LinkConfig,

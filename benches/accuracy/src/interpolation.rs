@@ -7,10 +7,10 @@ use measure::rli::Method;
 
 use crate::trace::{Reference, Trace};
 
-/// What RLI says of every flow, one entry a flow.
+/// RLI's estimates, one entry per flow.
 #[derive(Debug, Clone, Default)]
 pub struct Interpolated {
-    /// Means in nanoseconds; not a number where a flow has no packet, or there is no reference.
+    /// Means in nanoseconds; NaN if a flow has no packet, or there is no reference.
     pub mean_ns: Vec<f64>,
     /// 98 % bounds in nanoseconds ([`measure::rli::FlowDelay::bound_ns`]); likewise.
     pub bound_ns: Vec<f64>,

@@ -1,4 +1,4 @@
-//! LDA: the papers' figures, and what this implementation adds to them.
+//! LDA: the papers' figures, and those of extensions in this implementation.
 //!
 //! Kompella, Levchenko, Snoeren, Varghese: "Router support for fine-grained latency measurements"
 //! (2012), section IV.
@@ -23,7 +23,7 @@ use stream::{Delays, Outcome, Passed, Probed, Stream};
 
 /// Packets an epoch: one second of 10 Gb/s in packets of 250 bytes (section IV-A).
 const PACKETS: f64 = 5_000_000.0;
-/// Packets of an epoch at the least, whatever the scale.
+/// Minimum number of packets in an epoch, whatever the scale.
 const PACKETS_MIN: usize = 10_000;
 const ROWS: u32 = 1024;
 /// Loss rates of the sweeps.
@@ -32,7 +32,7 @@ const LOSSES: [f64; 7] = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2];
 const SWEEP_SEEDS: u32 = 20;
 const SEEDS: u32 = 10;
 
-/// Loss that other delays than Weibull's are tried at.
+/// Loss for delays other than Weibull's.
 const LEAST_LOSS: f64 = 0.001;
 
 /// Delays of another distribution, over traces with seeds of their own.
@@ -42,9 +42,9 @@ struct OtherDelays {
     traces: Range<u64>,
     /// Seed of the losses of the first trace.
     losses: u64,
-    /// Hash seeds of each trace, at most.
+    /// Maximum number of hash seeds of each trace.
     seeds_max: u32,
-    /// What the paper gives, and the limit.
+    /// The paper's figure, and the limit.
     judged: Option<(f64, f64)>,
 }
 
@@ -69,7 +69,7 @@ const OTHERS: [OtherDelays; 2] = [
     },
 ];
 
-/// Where the interval is tried: loss, and the share that each of the equal banks samples.
+/// Settings for the interval: loss, and the share that each of the equal banks samples.
 const COVERAGES: [(f64, &[f64]); 4] = [
     (0.001, &[1.0]),
     (0.01, &[0.2]),
@@ -129,7 +129,7 @@ const UNKNOWN: usize = 3;
 const EPISODES: usize = 4;
 const ADAPTIVE: usize = 5;
 
-/// What all cases need.
+/// Data common to all cases.
 struct Bench<'a> {
     setting: &'a Setting,
     /// Packets of the capture, where there is one.
@@ -222,7 +222,7 @@ impl Bench<'_> {
         whole(SCHEDULE_PACKETS * self.setting.scale)
     }
 
-    /// What packets these are, for a table's description.
+    /// Description of the packets, for a table.
     fn packets_are(&self) -> String {
         match &self.setting.capture {
             None => format!(
@@ -249,8 +249,7 @@ impl Bench<'_> {
             "LDA: standard deviation, one bank tuned to the loss",
             format!(
                 "The same runs. Ours: scatter of the cells' means; eq. 5: the paper's pairs of rows. \
-                 Pareto: median over {PARETO_TRACES} traces, since a few packets make a trace's \
-                 deviation. Queue: M/M/1 at 90 % load, so that neighbours wait alike. The paper's \
+                 Pareto: median over {PARETO_TRACES} traces, because a few packets determine a trace's deviation. Queue: M/M/1 at 90 % load, so neighbours wait about equally long. The paper's \
                  figures are given in its text (fig. 4c): under 10 % for Weibull, 20 to 50 % for \
                  Pareto."
             ),
@@ -258,17 +257,14 @@ impl Bench<'_> {
         plan.table(
             "LDA: the 98 % interval",
             format!(
-                "{} runs of {COVERAGE_PACKETS} packets each, every one with packets, losses and \
-                 hashes of its own (a capture: its packets, with other losses and hashes). Width: \
-                 beside that of the paper's equation 1 for the same deviation.",
+                "{} runs of {COVERAGE_PACKETS} packets each, each with different packets, losses and hashes (for a capture, the same packets with different losses and hashes). Width: compared with that of the paper's equation 1 for the same deviation.",
                 self.setting.seeds(COVERAGE_RUNS)
             ),
         );
         plan.table(
             "LDA: banks for unknown loss",
             format!(
-                "{packets}; 1024 rows in all: one bank tuned to the loss beside the paper's reference \
-                 configurations (2 x 512 tuned to 0.5 and 10 %; 3 x 341 to 0.1, 1 and 10 %; 4 x 256 \
+                "{packets}; 1024 rows in all: one bank tuned to the loss, compared with the paper's reference configurations (2 x 512 tuned to 0.5 and 10 %; 3 x 341 to 0.1, 1 and 10 %; 4 x 256 \
                  to 0.1, 1, 5 and 10 %), alpha = 0.5; mean of {seeds} hash seeds (fig. 5)."
             ),
         );
@@ -277,18 +273,14 @@ impl Bench<'_> {
             format!(
                 "{packets}; 2 x 512 rows tuned to 0.5 and 10 % loss; episodes of about 100 packets; {seeds} \
                  runs (fig. 6). The paper has a largest error of 0.17 % at 0.16 % loss, of 87 % \
-                 at 7 Hz, 13 % at 144 Hz and 0.15 % at 10 kHz. No sample of this size can give so \
-                 much of delays that spread 1.75 times as far as their mean: 10,000 probes give it to \
-                 1.75 % (standard error), and banks tuned to 0.5 % loss keep 50,000 packets. Probes do \
-                 not disturb the packets."
+                 at 7 Hz, 13 % at 144 Hz and 0.15 % at 10 kHz. No sample of this size can be so exact if the deviation of delays is 1.75 times their mean: 10,000 probes have a standard error of 1.75 %, and banks tuned to 0.5 % loss keep 50,000 packets. Probes do not disturb the packets."
             ),
         );
         plan.table(
             "LDA: banks that follow the losses",
             format!(
                 "Losses of 0, 0.1, 1, 10 and 0.1 %, {EPOCHS} epochs each; the first \
-                 {SETTLING} are not judged; {} packets an epoch; 896 rows for the losses as they are \
-                 and 128 for 20 %, beside one bank of 1024 rows that knows the loss to come; {} \
+                 {SETTLING} are not judged; {} packets an epoch; 896 rows for the present losses and 128 for 20 %, compared with one bank of 1024 rows tuned to the actual loss; {} \
                  streams under {HASHES} hash seeds each.",
                 self.schedule_packets(),
                 self.setting.seeds(STREAMS).min(STREAMS)
@@ -303,15 +295,14 @@ impl Bench<'_> {
             format!(
                 "{packets}; one bank of 1024 rows, alpha = 0.5 and {seeds} hash seeds on one trace, as in the paper (fig. 4a \
                  and 4c). Paper, in its text: means under 0.3 % up to 0.1 % loss and under 4 % at 20 %; deviations under 10 % \
-                 for Weibull, 20 to 50 % for Pareto, whatever the loss. Probes at 1 Hz are the packets that the LDA's own \
-                 reports would cost: one an epoch, which knows no deviation; mean of {PROBE_RUNS} runs that met one."
+                 for Weibull, 20 to 50 % for Pareto, whatever the loss. Probes at 1 Hz have the same cost as the LDA's \
+                 own reports: one an epoch, which gives no deviation; mean of {PROBE_RUNS} runs with a probe."
             ),
         );
         plan.table(
             "LDA beside active probes: samples, mean and deviation",
             format!(
-                "As the table of losses in episodes above, with probes at 1 Hz, the samples that each has, and the deviation that \
-                 probes say; LDA: {seeds} runs, probes: {PROBE_RUNS} (fig. 6). Paper: errors of the mean of 0.2 to 4 %, probes 11 % at 144 Hz \
+                "As the table of losses in episodes above, with probes at 1 Hz, the samples that each has, and the deviation from probes; LDA: {seeds} runs, probes: {PROBE_RUNS} (fig. 6). Paper: errors of the mean of 0.2 to 4 %, probes 11 % at 144 Hz \
                  and almost 100 % at 7 Hz; of the deviation 3 to 9 %, probes 15 % at 144 Hz."
             ),
         );

@@ -1,4 +1,4 @@
-//! LDS: the paper's estimator and joint decoding, held against exact truth.
+//! LDS: the paper's estimator and joint decoding, compared with the exact truth.
 //!
 //! Sanjuas-Cuxart, Barlet-Ros, Duffield, Kompella: "Sketching the delay: tracking temporally
 //! uncorrelated flow-level latencies" (IMC 2011), section 5.
@@ -24,7 +24,7 @@ const SEEDS: u32 = 5;
 /// Name of the paper's estimator in tables.
 const PAPER: &str = "paper's decoder";
 
-/// Numbers of the tables, with their titles and what they are about.
+/// Numbers of the tables, with their titles and descriptions.
 const CHECKS: usize = 0;
 const MEMORY: usize = 1;
 const LOSS: usize = 2;
@@ -37,7 +37,7 @@ const TABLES: [(&str, &str); 8] = [
     (
         "LDS: checks",
         "Median relative errors of per-flow means unless said otherwise. Paper: the paper's \
-         decoder, from its text (section 5.1) or from the prototype that the limits come from.",
+         decoder, from its text (section 5.1) or from the prototype on which the limits are based.",
     ),
     (
         "LDS: three memories",
@@ -57,7 +57,7 @@ const TABLES: [(&str, &str); 8] = [
     ),
     (
         "LDS: mined",
-        "What else can be read from the cells (section 4.3). Median relative errors.",
+        "Other figures from the cells (section 4.3). Median relative errors.",
     ),
     (
         "LDS: flows whose bound holds their true mean",
@@ -68,15 +68,12 @@ const TABLES: [(&str, &str); 8] = [
         "Relative errors of per-flow means, 17500 x 4 (fig. 9 and 10). Ours: joint decoding, K = 2. RLI \
          interpolates references at 1 kHz, all of the first queue; MPE stamps the first and the last \
          packet of 10 % and of 1 % of flows; overall mean: the true mean of all packets, whatever the \
-         flow. A flow without a sample is given the mean of all samples. Paper: its decoder, from its \
+         flow. A flow without a sample gets the mean of all samples. Paper: its decoder, from its \
          text. On delays that neighbours share, RLI is the better one: see the hybrid's tables.",
     ),
     (
         "LDS: heavy hitters",
-        "Section 4.3; the paper has no figures for it. Its estimates are never too low, since the least of a flow's \
-         cells holds other flows' packets, too, so that every heavy hitter is found. 17500 x 4. Heavy hitters that are: \
-         of the flows named as heavy (precision); found: of those that are (recall). Ours: packets decoded jointly with \
-         nothing known but the keys.",
+        "Section 4.3; the paper has no figures for it. Its estimates are never too low, because even the least of a flow's cells includes packets of other flows, so every heavy hitter is found. 17500 x 4. Heavy hitters that are: share of the flows named as heavy (precision); found: share of the actual heavy hitters (recall). Ours: packets decoded jointly, with only the keys known.",
     ),
 ];
 
@@ -179,7 +176,7 @@ impl Tried<'_> {
         (self.sketched).joint(components, Some(&self.truth.received), &[])
     }
 
-    /// How often the bound of a decoding holds, over all flows.
+    /// Share of flows whose bound holds in a decoding.
     fn bounds(&self, what: &str, decoded: &Decoded, found: &mut Found) {
         let share = |width: f64| {
             percent_of(self.truth.flows(ALL).filter_map(|flow| {
@@ -425,7 +422,7 @@ impl Seed {
         let tried = self.sketch(87_500, 5, &[probability; 4], losses)?;
         let joint = tried.truth.median(&means(&tried.joint(1)?), THOUSANDS);
         let paper = tried.truth.median(&tried.sketched.paper(), THOUSANDS);
-        // Large flows with no cell that can be read.
+        // Large flows without a usable cell.
         let unread = percent_of(tried.truth.flows(THOUSANDS).map(|flow| {
             let columns = tried.sketched.columns_of(flow);
             tried.sketched.cells.estimate_at(columns).is_none()
@@ -492,7 +489,7 @@ impl Seed {
     }
 }
 
-/// What else can be read from the cells: packets, losses, deviations (section 4.3).
+/// Other figures from the cells: packets, losses, deviations (section 4.3).
 impl Seed {
     /// Packets, 17500 x 4, nothing known but the flows' keys.
     fn counts(&self, found: &mut Found) -> Result<()> {
@@ -566,7 +563,7 @@ impl Seed {
 const SHARES: [f64; 3] = [0.0001, 0.001, 0.01];
 
 impl Tried<'_> {
-    /// Heavy hitters, from packets that the cells tell (section 4.3).
+    /// Heavy hitters, from packet counts decoded from the cells (section 4.3).
     fn heavy_hitters(&self, decoded: &[f64], count_min: &[f64], found: &mut Found) {
         let exact = &self.truth.received;
         let all: f64 = exact.iter().sum();

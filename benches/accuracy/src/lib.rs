@@ -1,5 +1,4 @@
-//! Every method of Vernier against exact truth, beside the papers' figures; and the methods for CSV
-//! files.
+//! Compares every method of Vernier with the exact truth and the papers' figures, and runs the methods on CSV files.
 //!
 //! ```text
 //!  traffic (generated | capture) --> queue (FIFO, RED, classes, paths, loss) --> crossings
@@ -45,7 +44,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment::new("lds", "LDS: the mean delay of every flow", lds::plan),
     Experiment::new(
         "hybrid",
-        "Hybrid: LDS that knows what RLI says",
+        "Hybrid: LDS that uses RLI's estimates",
         hybrid::plan,
     ),
     Experiment::new(

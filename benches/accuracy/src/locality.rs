@@ -1,9 +1,7 @@
-//! Delay locality: how near the mean delay around a flow's packets is to the flow's own (the RLI
-//! slides 10 and 11).
+//! Delay locality: how close the mean delay around a flow's packets is to the flow's own (the RLI slides 10 and 11).
 //!
-//! Each packet's delay is replaced by the mean over all measured packets that were sent within a
-//! window about it. Where packets share one queue, a short window loses little, and that is what
-//! RLI lives on. Where they do not, no window helps.
+//! Each packet's delay is replaced by the mean over all measured packets sent within a window around it. If packets
+//! share one queue, a short window loses little, on which RLI relies; if they do not, no window helps.
 
 use anyhow::Result;
 use rand_distr::Weibull;
@@ -49,7 +47,7 @@ const OTHERS: [Segment; 3] = [
         }
         Ok(cross(&traffic, &link, seed, |_| None))
     }),
-    // No queue: the link is so fast and so wide that nothing waits.
+    // No queue: the link is so fast that no packet waits.
     (
         "delays of their own (Weibull)",
         |traffic, mut link, seed| {
@@ -93,8 +91,7 @@ pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
             "Root mean square, over flows of at least {PACKETS_MIN} packets, of the relative error that \
              a flow's mean delay has when each packet's delay is replaced by the mean over all measured \
              packets sent within a window of 0.1 ms about it (and of 10 ms and of 1 s); means of \
-             {}. RLI is at home where 0.1 ms is far better than 1 s, and has nothing to say where it \
-             is not. Paper: slide 11, 0.054, 0.16 and 1.72, a real router and a synthetic queue of other \
+             {}. RLI works well where 0.1 ms is far better than 1 s, and not where it is no better. Paper: slide 11, 0.054, 0.16 and 1.72, a real router and a synthetic queue of other \
              loads.",
             in_words(seeds)
         ),

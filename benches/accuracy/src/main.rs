@@ -1,4 +1,4 @@
-//! `vernier-accuracy`: the accuracy tables, and the methods for data of one's own.
+//! `vernier-accuracy`: the accuracy tables, and the methods for the user's data.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -36,18 +36,16 @@ pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     plan.table(
         "RLI: quantiles of flows",
         format!(
-            "Median relative errors of flows' quantiles, from a histogram of the estimates of each one's packets (520 bytes), \
-             multiplied so that their mean is the flow's true one (what the hybrid decodes to 0.02 % for 1000 packets and more); \
-             references of {REFERENCE_BYTES} bytes are 0.2 % of the measured bytes, or 0.1 or 1 %. Not multiplied: at 0.2 %, the estimates as \
-             they are. Mean: the flow's true mean instead of the quantile. Traces: RLI's line between references of the first queue; one \
-             queue at 93 %: RLI-AS in the simulator. Mean of {seeds} seeds. No paper has these figures."
+            "Median relative errors of flows' quantiles, from a histogram of the estimates of each flow's packets (520 bytes), \
+             multiplied so that their mean is the flow's true one (which the hybrid decodes to within 0.02 % for 1000 packets and more); \
+             references of {REFERENCE_BYTES} bytes are 0.2 % of the measured bytes, or 0.1 or 1 %. Not multiplied: the plain estimates, at 0.2 %. Mean: the flow's true mean instead of the quantile. Traces: RLI's line between references of the first queue; one \
+             queue at 93 %: RLI-AS in the simulator. Mean of {seeds} seeds. No paper has such figures."
         ),
     );
     plan.table(
         "RLI: quantiles that are withheld",
         format!(
-            "Share of flows of 100 packets and more whose packets lie in fewer than {} intervals between references: nothing is said \
-             of them; and the median error of the p99 of the others; 0.2 % of bytes.",
+            "Share of flows of 100 packets and more whose packets lie in fewer than {} intervals between references: these have no quantiles; and the median error of the p99 of the others; 0.2 % of bytes.",
             FlowDistribution::INTERVALS_MIN
         ),
     );

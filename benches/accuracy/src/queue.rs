@@ -22,7 +22,7 @@ use crate::traffic::{CAPACITY_BPS, Crossing, Kind, PS_PER_NS, Traffic, mix, seri
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
     pub capacity_bps: u64,
-    /// What each queue holds, the packet on the link included. More is dropped (tail drop).
+    /// Capacity of each queue, including the packet on the link; further packets are dropped (tail drop).
     pub buffer_bytes: u64,
     /// What is dropped before that.
     pub dropping: Dropping,
@@ -163,8 +163,8 @@ impl Queue {
 
 /// Sends traffic through a link, in the order in which it arrives.
 ///
-/// `inject` sees each regular packet and answers with the bytes of a reference that follows it at
-/// once, if one is due. References wait, take bandwidth and are dropped as any other packet.
+/// `inject` is called for each regular packet, and returns the bytes of a reference that follows it immediately, if one
+/// is due. References wait, take bandwidth and are dropped like any other packet.
 pub fn cross(
     traffic: &Traffic,
     link: &LinkConfig,
@@ -194,7 +194,7 @@ pub fn cross(
 const RED_WEIGHT: f64 = 0.002;
 /// The highest probability of a drop between the thresholds.
 const RED_PROBABILITY_MAX: f64 = 0.1;
-/// What an idle link is taken to have sent: packets of this size.
+/// Size of the packets that an idle link is assumed to have sent.
 const RED_IDLE_BYTES: u32 = 500;
 
 /// Random early detection (Floyd and Jacobson, IEEE/ACM Transactions on Networking 1993).

@@ -1,4 +1,4 @@
-//! What the accuracy tables leave behind: a page for people, JSON for programs.
+//! Output of the accuracy tables: a page for people, JSON for programs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ const OTHER_COLUMNS_MAX: usize = 6;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
     pub title: String,
-    /// What was run, on what, how often, and what the figures mean: a few sentences.
+    /// A few sentences about the setting, its data and number of runs, and the meaning of the figures.
     pub about: String,
     pub rows: Vec<Row>,
 }
@@ -28,9 +28,9 @@ pub struct Row {
     pub check: String,
     /// Unit of all its figures: `%`, `ratio`, `us`.
     pub unit: &'static str,
-    /// What the paper (or its method, in our implementation) gives.
+    /// Figure of the paper (or of its method in our implementation).
     pub paper: Option<f64>,
-    /// What ours must keep; `None`: a figure, not a check.
+    /// Limit for our figure; `None` for a figure without a check.
     pub limit: Option<Limit>,
     /// What we measured.
     pub ours: f64,
@@ -51,7 +51,7 @@ pub struct Other {
 }
 
 impl Row {
-    /// A figure of ours, with nothing to compare it with yet.
+    /// A figure of ours, without anything to compare it with yet.
     pub fn new(check: impl Into<String>, unit: &'static str, ours: f64) -> Self {
         Self {
             check: check.into(),
@@ -67,7 +67,7 @@ impl Row {
         self
     }
 
-    /// What ours must keep, if anything.
+    /// Sets the limit for our figure.
     pub fn limit(&mut self, limit: impl Into<Option<Limit>>) -> &mut Self {
         self.limit = limit.into();
         self
@@ -105,7 +105,7 @@ impl Row {
         self
     }
 
-    /// Judges ours where limits hold for the setting.
+    /// Checks our figure if limits apply to the setting.
     pub fn judged(mut self, setting: &Setting) -> Self {
         self.limit = self.limit.filter(|_| setting.is_judged());
         self.pass = self.limit.map(|limit| limit.holds(self.ours));
@@ -113,7 +113,7 @@ impl Row {
     }
 }
 
-/// What one experiment found, and how long it took.
+/// Results and duration of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Section {
     pub name: &'static str,
@@ -122,7 +122,7 @@ pub struct Section {
     pub tables: Vec<Table>,
 }
 
-/// Everything about one run, as programs read it.
+/// Everything about one run, for programs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     date: String,
@@ -131,7 +131,7 @@ pub struct Report {
     limits: usize,
     missed: usize,
     experiments: Vec<Section>,
-    /// What came of the limits.
+    /// Results of the limits.
     #[serde(skip)]
     pub checks: Checks,
 }
@@ -167,9 +167,7 @@ impl Report {
     fn markdown(&self) -> String {
         let (machine, settings) = (&self.machine, in_words(&self.settings));
         let mut text = format!(
-            "# Accuracy\n\nEvery method against exact truth, beside the papers' figures: what *paper* \
-             says, the *limit* that ours must keep, what *ours* gives, and other methods on the same \
-             packets.\n\nRun on {} with {settings}.\nCommit {}; {machine}.\n\n",
+            "# Accuracy\n\nEvery method compared with the exact truth. The columns are the figure of the *paper*, the *limit* for our figure, our figure (*ours*), and other methods on the same packets.\n\nRun on {} with {settings}.\nCommit {}; {machine}.\n\n",
             self.date, machine.commit
         );
         let verdict = self.checks.verdict();

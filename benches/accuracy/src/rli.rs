@@ -1,4 +1,4 @@
-//! RLI against exact truth: methods, policies, bounds, and the segment's mean.
+//! RLI compared with the exact truth: methods, policies, bounds, and the segment's mean.
 //!
 //! ```text
 //! traffic --> injection policy --> queue (tail drop | RED) --> four receivers --> errors by flow
@@ -64,7 +64,7 @@ const BOUNDS: usize = 2;
 const SEGMENT: usize = 3;
 const BANDWIDTH: usize = 4;
 
-/// What a queue is given, and how it drops.
+/// Traffic of a queue, and its way of dropping.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scenario {
     utilisation: f64,
@@ -167,31 +167,22 @@ fn tables(seeds: &str, plan: &mut Plan) {
         "RLI: policies",
         format!(
             "Median error of flows' mean delays, when references are injected by other rules; \
-             means of {seeds}: RLI-AS, and the paper's RLI. The adaptive policy sees measured \
-             packets only, a third of the load; over the few packets between two references its \
-             utilisation is that of single bursts, so that its rate is not steady.",
+             means of {seeds}: RLI-AS, and the paper's RLI. The adaptive policy sees only measured packets, a third of the load. Over the few packets between two references its utilisation is that of single bursts, so its rate is not steady.",
         ),
     );
     plan.table(
         "RLI: bounds",
         format!(
-            "Share of flows whose true mean is within the nominal 98 % bound that comes with \
-             the estimate; beside it the share before calibration, the factors that calibrate \
-             flows of one interval between references and of many, and the one by which the \
-             nominal bound would cover just 98 % here. One reference for 100 packets; means \
-             of {seeds}. Another implementation on other traffic saw the bounds as they are \
-             cover 95.1 to 97.9 % (RLI) and 98.9 % or more (RLI-AS).",
+            "Share of flows whose true mean is within the nominal 98 % bound of the estimate; also the share before calibration, the calibration factors of flows with one interval between references and with many, and the factor with which the nominal bound would cover exactly 98 % here. One reference for 100 packets; means \
+             of {seeds}. In another implementation with other traffic, the uncalibrated bounds covered 95.1 to 97.9 % (RLI) and 98.9 % or more (RLI-AS).",
         ),
     );
     plan.table(
         "RLI: mean delay of the segment",
         format!(
             "Mean relative error of the mean delay of all measured packets, from the sums that \
-             1-in-100 references carry; packets and references are lost alike behind the queue, \
-             on top of what a full queue drops (hardly any under light modulation, which is \
-             what the limits are for); {seeds} of traffic and {DRAWS} draws of losses for \
-             each. Packets before the first and behind the last reference are left out, since a \
-             running stream has no ends. Beside it, and as the paper's figure, LDA with one bank of \
+             1-in-100 references carry; packets and references are lost equally behind the queue, in addition to drops by a full queue (hardly any under light modulation, to which the limits apply); {seeds} of traffic and {DRAWS} draws of losses for \
+             each. Packets before the first and behind the last reference are left out, because a running stream has no ends. For comparison, and as the paper's figure: LDA with one bank of \
              {LDA_ROWS} rows tuned to the loss.",
         ),
     );
@@ -199,15 +190,11 @@ fn tables(seeds: &str, plan: &mut Plan) {
         "RLI: adaptive against fixed rates of equal bandwidth",
         format!(
             "Median error of flows' mean delays (RLI's, and RLI-AS's) under a rule for injecting references, \
-             divided by that of the better of 1-in-n and 1-in-tau with as many references; tail drop; means \
-             of {seeds}. Paper: adaptive is the better one. It is not: the more references there are, the less one \
-             more helps, so that a rate which changes costs more where it is low than it saves where it is \
-             high. Algorithm 1 as it is goes by two intervals of a few packets, takes a burst for a busy link, and \
-             leaves most packets to its longest gaps (as packets see it: the mean over packets of the \
+             divided by that of the better of 1-in-n and 1-in-tau with the same number of references; tail drop; means \
+             of {seeds}. Paper: adaptive is better. It is not: the more references there are, the less another one helps, so a varying rate loses more while it is low than it gains while it is high. Algorithm 1 uses two intervals of a few packets, takes a burst for a busy link, and leaves most packets in its longest gaps (as packets see it: the mean over packets of the \
              length of their gap). On generated traffic smoothing 0.02 instead of 0.5 makes it 1-in-10, as good as \
-             fixed and no better, for three to four times the bandwidth. Known delays: a rule that no sender has, \
-             n = {KNOWN_PACKETS} (1 + delay / {:.0} us)^(1/3); even so a fixed rate is better. What adapting is for \
-             is fewer references on a busy link.",
+             fixed and no better, for three to four times the bandwidth. Known delays: a rule that no sender can use, \
+             n = {KNOWN_PACKETS} (1 + delay / {:.0} us)^(1/3); even so a fixed rate is better. The purpose of adapting is fewer references on a busy link.",
             KNOWN_NS / 1_000.0
         ),
     );

@@ -1,4 +1,4 @@
-//! A trace in a sketch, and what the decoders make of it.
+//! A trace in a sketch, and the decoders' estimates.
 
 use anyhow::Result;
 use measure::lds::{DecodeOptions, Decoded, DelayCells, FlowTable, LdsLayout, LdsPair, decode};

@@ -252,7 +252,7 @@ impl Scenario {
         random_mode_share: 0.1,
     };
 
-    /// What references serve best: all packets wait in one queue.
+    /// The best case for references: all packets wait in one queue.
     pub const FIFO: Self = Self {
         name: "fifo",
         title: "one FIFO queue",
@@ -399,7 +399,7 @@ impl Delays<'_> {
     }
 }
 
-/// What one queue holds over time: exp(.7 OU - .245), of mean 1.
+/// The backlog of a queue over time: exp(.7 OU - .245), with mean 1.
 struct Queue {
     /// One point each [`STEP_NS`]; between them it changes linearly.
     points: Vec<f64>,

@@ -4,7 +4,7 @@ use reporting::statistics::error_percent;
 
 use crate::traffic::{Crossing, Kind};
 
-/// Packets from which on a flow's deviation is looked at.
+/// Smallest number of packets of a flow for its deviation to be compared.
 pub const STDDEV_PACKETS_MIN: u64 = 2;
 
 /// The delays of one flow's packets that arrived.

@@ -1,8 +1,8 @@
-//! `vernier-accuracy` as people and scripts meet it: exit codes, messages, files.
+//! `vernier-accuracy` as used by people and scripts: exit codes, messages, files.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "helpers of tests, which the lints take for ordinary functions"
+    reason = "helpers of tests, which the lints treat as ordinary functions"
 )]
 
 use std::fs;

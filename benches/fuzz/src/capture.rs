@@ -2,9 +2,9 @@
 //!
 //! The first three bytes choose speed, loops and MTU; the others are the file.
 //!
-//! Oracle: a capture that opens gives each of its packets once a loop, never more at once than there is room
-//! for, in the order of their times, none longer than the port carries, and none captured longer than it was;
-//! then it is exhausted. One that does not open says why.
+//! Oracle: a capture that opens returns each of its packets once per loop, never more at once than there is room for,
+//! in the order of their times, none longer than the port's MTU allows, and none with more bytes than its length; then
+//! it is exhausted. If it does not open, the error says why.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use arbitrary::Unstructured;
 use contract::config::device;
 use switch::source::Replay;
 
-/// What two VLAN tags and the Ethernet header add to an MTU.
+/// Bytes that two VLAN tags and the Ethernet header add to an MTU.
 const ENVELOPE_BYTES: u32 = 14 + 8;
 
-/// Frames that are played at most: loops of large files say nothing new.
+/// Largest number of frames to play; loops of large files find nothing new.
 const FRAMES_MAX: u64 = 4_096;
 
-/// The bytes are a way to play, and a file.
+/// The bytes are options of playing, and a file.
 pub fn capture(bytes: &[u8]) {
     let Some((&[speed, loops, mtu], file)) = bytes.split_first_chunk() else {
         return;
@@ -44,7 +44,7 @@ pub fn capture(bytes: &[u8]) {
     let mut rooms = Unstructured::new(file);
     let mut played = 0;
     let mut elapsed_ns = 0;
-    // Far ahead in large steps, then at the end of time: what is due is due at last.
+    // Far ahead in large steps, then at the end of time, when every packet is due.
     for shift in (20..=64).step_by(4) {
         loop {
             let room = rooms.int_in_range(1..=64).unwrap_or(64);
@@ -62,7 +62,7 @@ pub fn capture(bytes: &[u8]) {
         elapsed_ns = 1_u64.checked_shl(shift).unwrap_or(u64::MAX);
     }
     let refused = replay.poll(u64::MAX, 1, |_| false);
-    assert_eq!(refused, 0, "a frame that was not taken counts as played");
+    assert_eq!(refused, 0, "a frame that was not accepted counts as played");
     let whole = replay.packets() as u64 * spec.loops;
     if spec.loops > 0 && played <= FRAMES_MAX {
         while replay.poll(u64::MAX, 64, |_| true) > 0 && played <= whole {

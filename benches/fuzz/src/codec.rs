@@ -7,7 +7,7 @@ use wire::codec::{Assembler, FragmentView, Put, Shape, SketchShape};
 use wire::frame::{Frame, Kind, Message, Request, Verifier};
 use wire::session::{Key, KeyId, KeyRing};
 
-/// The first byte chooses what the others are.
+/// The first byte selects what the other bytes are.
 pub fn codec(bytes: &[u8]) {
     let Some((&choice, rest)) = bytes.split_first() else {
         return;
@@ -20,7 +20,7 @@ pub fn codec(bytes: &[u8]) {
     }
 }
 
-/// What parses is written again byte for byte; what was made without the key is refused.
+/// Frames that parse are written back byte for byte; frames made without the key are refused.
 fn whole_frame(bytes: &[u8]) {
     let Ok(frame) = Frame::parse(bytes) else {
         return;
@@ -36,12 +36,12 @@ fn whole_frame(bytes: &[u8]) {
     let keys = (1..=3).fold(KeyRing::new().trusting(), |ring, id| {
         ring.with(KeyId(id), Key::new([0xa5; 16])).unwrap()
     });
-    // Under no key the tag is a checksum, which the corpus may well have right.
+    // Without a key the tag is a checksum, which may be correct in the corpus.
     let is_authenticated = Verifier::new(keys).open(bytes).is_ok();
     assert!(!is_authenticated || frame.header().key == KeyId::NONE);
 }
 
-/// What parses is written again byte for byte.
+/// Bodies that parse are written back byte for byte.
 fn body(kind: Kind, bytes: &[u8]) {
     let Ok(message) = Message::parse_body(kind, bytes) else {
         return;
@@ -51,8 +51,8 @@ fn body(kind: Kind, bytes: &[u8]) {
     assert_eq!(again, bytes);
 }
 
-/// Fragments of one synopsis, good and bad ones: each two bytes of length and a body. The assembler
-/// never says that it has what it has not.
+/// Valid and invalid fragments of one synopsis, each with two bytes of length and a body. The assembler never claims to
+/// have a part that it does not have.
 fn assembly(mut bytes: &[u8]) {
     let layout = LdsLayout::new(8, 1, &[1.0, 1.0]).unwrap();
     let shape = Shape::Lds(SketchShape::new(&layout));

@@ -1,9 +1,9 @@
 //! Configurations: from any text to a switch's memory.
 //!
-//! Oracle: what is refused says where (origin, line and column, and the path of a value that is out of
-//! range); what is accepted is the same after it was written and read again, differs in nothing from itself,
-//! and everything that follows from it (workers, queues, segments, layouts, memory, the report of `--check`)
-//! can be worked out and keeps to its limits.
+//! Oracle: a refusal names the place (origin, line and column, and the path of a value that is out of range). An
+//! accepted configuration is the same after it is written and read again, shows no difference from itself, and
+//! everything derived from it (workers, queues, segments, layouts, memory, the report of `--check`) can be computed and
+//! is within its limits.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ use crate::read;
 /// Longest text.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
-/// Most values that a change adds: lists of lists grow by powers.
+/// Largest number of values that a change adds, because nested lists grow exponentially.
 const VALUES_MAX: usize = 4_096;
 
 /// The repository's own examples.
@@ -83,7 +83,7 @@ struct Input {
 
 #[derive(Debug, Arbitrary)]
 struct Change {
-    /// Which value of the document, in its order.
+    /// Index of the value in the document.
     at: u16,
     to: To,
 }
@@ -100,14 +100,14 @@ enum To {
     Empty,
     /// A value of an example.
     Other(u8, u16),
-    /// As often as this in a list.
+    /// Repeated this number of times in a list.
     Repeated(u8),
     /// Under another key of its object.
     Renamed(String),
     Removed,
 }
 
-/// A byte 0 before actions on an example; any other text is a configuration itself.
+/// A byte 0 begins actions on an example; any other text is a configuration itself.
 pub fn config(bytes: &[u8]) {
     if let Some((0, rest)) = bytes.split_first() {
         if rest.len() < TEXT_BYTES_MAX
@@ -130,7 +130,7 @@ fn disturbed(input: &Input) -> Value {
     value
 }
 
-/// Values in a document, itself among them.
+/// Number of values in a document, including itself.
 fn count(value: &Value) -> usize {
     let members = match value {
         Value::Object(members) => members.values().map(count).sum(),
@@ -140,7 +140,7 @@ fn count(value: &Value) -> usize {
     members + 1
 }
 
-/// The value number `at`, and what it is a member of.
+/// The value with index `at`, and its parent.
 fn find(value: &mut Value, mut at: usize) -> Option<&mut Value> {
     if at == 0 {
         return Some(value);
@@ -180,7 +180,7 @@ fn apply(root: &mut Value, at: usize, to: &To) {
         }
         To::Repeated(times) if count(value) * usize::from(*times) > VALUES_MAX => return,
         To::Repeated(times) => {
-            // Names would be there twice: a number tells them apart.
+            // Names would be duplicate, so add a number.
             let numbered = (0..*times).map(|number| numbered(value, number));
             Value::Array(numbered.collect())
         }
@@ -238,11 +238,11 @@ fn check(text: &str) {
     let demo = Config::demo().unwrap();
     let changes = demo.diff(&config);
     assert!(changes.iter().all(|change| !change.to_string().is_empty()));
-    // It may be refused; it must not panic.
+    // It may be refused, but must not panic.
     let _ = config.in_place_of(&demo);
 }
 
-/// A refusal says where.
+/// Checks that a refusal names the place.
 pub(crate) fn refused(error: &ConfigError) {
     let words = error.to_string();
     let ConfigError::Invalid { faults, .. } = error else {
@@ -259,7 +259,7 @@ pub(crate) fn refused(error: &ConfigError) {
     }
 }
 
-/// A configuration as `/api/v1/config` and the run folder have it.
+/// A configuration in the form of `/api/v1/config` and the run folder.
 fn written_again(config: &Config) {
     let text = serde_json::to_string_pretty(config).unwrap();
     let again = Config::parse(&text, "written.json");

@@ -5,7 +5,7 @@ use accuracy::interchange::{
     write_cells, write_flows,
 };
 
-/// The first byte chooses what the others are a file of.
+/// The first byte selects the kind of file that the other bytes are.
 pub fn csv(bytes: &[u8]) {
     let Some((&choice, file)) = bytes.split_first() else {
         return;
@@ -20,7 +20,7 @@ pub fn csv(bytes: &[u8]) {
     }
 }
 
-/// What is read is read again as it was written.
+/// Data that were read are the same after writing and reading them again.
 fn cells(file: &[u8]) {
     let Ok(read) = read_cells("cells.csv", file) else {
         return;
@@ -35,7 +35,8 @@ fn cells(file: &[u8]) {
     assert!(again.iter().map(|&(_, cell)| cell).eq(cells()));
 }
 
-/// Lists are of one length, numbers are numbers, and what is read is read again as it was written.
+/// Lists have the same length, no number is NaN, and data that were read are the same after writing and reading them
+/// again.
 fn flows(file: &[u8]) {
     let Ok(flows) = read_flows("flows.csv", file) else {
         return;

@@ -1,13 +1,11 @@
-//! Two ends of a wire, workers and exchanges, and between them a network that does what it likes: it loses,
-//! doubles, reorders, damages, replays, reflects and forges frames, while ends restart and clocks step.
+//! Two ends of a wire, with workers and exchanges, and a hostile network between them, which loses, duplicates,
+//! reorders, damages, replays, reflects and forges frames, while ends restart and clocks step.
 //!
 //! Oracle:
-//! - A frame is accepted only if it was sealed by the other end (a hello: by either), and one of a session
-//!   only once; once an end accepted a frame of a session, none of an earlier one but for [`OVERLAP_NS`].
-//! - Every frame that was heard counts once, as accepted, or as refused and why.
-//! - Nothing is sent before there is a session but hellos.
-//! - Once the network behaves, both ends are in one session, and neither is blocked, within
-//!   [`RECOVERY_NS`], and both accept what the other says.
+//! - A frame is accepted only if it was sealed by the other end (a hello by either end), and a frame of a session only once. After an end has accepted a frame of a session, it accepts frames of an earlier one only for [`OVERLAP_NS`].
+//! - Every received frame counts once, as accepted or as refused for a reason.
+//! - Before there is a session, only hellos are sent.
+//! - Once the network behaves, within [`RECOVERY_NS`] both ends are in one session, neither is blocked, and each accepts the other's frames.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
@@ -33,23 +31,23 @@ use end::{End, keys};
 const TAI_NS: u64 = 1_800_000_000_000_000_000;
 const EPOCH_NS: u64 = 100_000_000;
 const STEP_NS: u64 = 20_000_000;
-/// Steps of one input at most, before the network behaves.
+/// Largest number of steps in an input before the network behaves.
 const STEPS_MAX: u32 = 600;
-/// Frames that are remembered to be replayed.
+/// Number of frames kept for replays.
 const RECORDED_MAX: usize = 512;
-/// After a renewal an end hears in the session before for 5 s more.
+/// After a renewal an end receives in the previous session for another 5 s.
 const OVERLAP_NS: u64 = 6_000_000_000;
 /// Silence ends a session after 5 s, a loop is over after 3 s, hellos go every second at least.
 const RECOVERY_NS: u64 = 20_000_000_000;
 
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Action {
-    /// Time goes by; what is under way arrives, or waits.
+    /// Time passes; frames in flight arrive or wait.
     Run {
         steps: u8,
         is_delivered: bool,
     },
-    /// One frame under way to an end.
+    /// A frame in flight to an end.
     Deliver {
         to: bool,
         which: u8,
@@ -68,13 +66,13 @@ enum Action {
         at: u16,
         by: u8,
     },
-    /// A recording, of any age, to any end: back to who sent it, too.
+    /// A recorded frame of any age to either end, including its sender.
     Replay {
         to: bool,
         which: u16,
         times: u8,
     },
-    /// A hello by somebody who has another key, or none.
+    /// A hello with another key, or without a key.
     Forge {
         to: bool,
         hello: ForgedHello,
@@ -114,7 +112,7 @@ struct ForgedHello {
     has_key: bool,
 }
 
-/// The bytes are what the network does.
+/// The bytes are the actions of the network.
 pub fn exchange(bytes: &[u8]) {
     let Some(actions) = read::<Vec<Action>>(bytes) else {
         return;
@@ -136,10 +134,10 @@ struct Bench {
     drawn: u64,
     under_way: Network<Vec<u8>>,
     recorded: Vec<Vec<u8>>,
-    /// What each end ever sealed, and what it ever accepted of sessions.
+    /// All frames that each end sealed, and all sessions whose frames it accepted.
     sealed: [HashSet<Vec<u8>>; 2],
     accepted: [HashSet<Vec<u8>>; 2],
-    /// Sessions that each end has left, and until when it may still hear in them.
+    /// Sessions that each end has left, and the time until which it may still receive in them.
     past: [HashMap<SessionId, u64>; 2],
 }
 
@@ -215,7 +213,7 @@ impl Bench {
         }
     }
 
-    /// Takes a frame that is under way, and lets its receiver hear it so many times.
+    /// Takes a frame in flight, and delivers it this number of times.
     fn deliver(&mut self, to: bool, which: u8, times: u8, change: impl FnOnce(&mut Vec<u8>)) {
         let to = usize::from(to);
         if let Some(mut frame) = self.under_way.take(to, which.into()) {
@@ -359,7 +357,7 @@ impl Bench {
         self.ends[which] = end;
     }
 
-    /// The network behaves from now on.
+    /// Makes the network behave.
     fn settle(&mut self) {
         self.under_way = Network::default();
         for end in &mut self.ends {

@@ -6,8 +6,8 @@ use measure::packet::{FlowKey, Hasher};
 
 static HASHER: LazyLock<Hasher> = LazyLock::new(|| Hasher::new(*b"vernier fuzzing!"));
 
-/// Any bytes are a frame: it has hashes, and its flow's key has the flow's hash. What lies behind
-/// the first segment changes neither flow nor kind.
+/// Any bytes are a frame: it has hashes, and its flow's key has the flow's hash. Bytes after the first segment change
+/// neither flow nor kind.
 pub fn frame(bytes: &[u8]) {
     let frame_len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let parsed = HASHER.parse(bytes, frame_len);

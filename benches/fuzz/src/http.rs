@@ -1,8 +1,8 @@
-//! Requests to the HTTP server's router, of any method, path, query and header.
+//! Requests to the HTTP server's router with any method, path, query and header.
 //!
-//! Oracle: every request gets an answer: one of the statuses that the documents name, never 500; JSON is whole
-//! and valid, a refusal's names its error; no answer is larger than the snapshot allows; a reload is asked for
-//! by nothing but a `POST` with its proof.
+//! Oracle: every request gets a response with a documented status, never 500; JSON is complete and valid, and contains
+//! the error of a refusal; no response is larger than the snapshot allows; only a `POST` with the right header requests
+//! a reload.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -19,7 +19,7 @@ use records::snapshot::{FlowList, FlowRecord, Flows, Snapshot};
 
 use crate::{read, web};
 
-/// More than anything that the snapshot below can be answered with.
+/// Larger than any response from the snapshot below.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 const METHODS: [Method; 6] = [
@@ -31,7 +31,7 @@ const METHODS: [Method; 6] = [
     Method::DELETE,
 ];
 
-/// The server's paths, and some that nearly are.
+/// The server's paths, and some similar ones.
 static PATHS: LazyLock<Vec<&str>> =
     LazyLock::new(|| http::paths().chain(["/api/v1/", "//"]).collect());
 
@@ -82,7 +82,7 @@ struct Input {
     body_bytes: u16,
 }
 
-/// A word of a list, or one of its own.
+/// A word from a list, or any other.
 #[derive(Debug, Arbitrary)]
 enum Word {
     Known(u8),
@@ -164,7 +164,7 @@ fn request(input: &Input) -> Option<Request<Body>> {
     for (name, value) in &input.headers {
         let name = names[usize::from(*name) % names.len()].clone();
         let value = match &value[..] {
-            // What the router looks for.
+            // Words that the router looks for.
             [0] => HeaderValue::from_static("reload"),
             [1] => HeaderValue::from_static("127.0.0.1:9464"),
             value => HeaderValue::from_bytes(value).ok()?,

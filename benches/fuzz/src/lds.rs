@@ -1,9 +1,9 @@
-//! Joint and hybrid decoding of a sketch whose cells, flows and references may be anything.
+//! Joint and hybrid decoding of a sketch with arbitrary cells, flows and references.
 //!
-//! Oracle: every flow gets one estimate; means are finite, variances and packets not negative, and packets
-//! finite; nothing but [`Source::Nothing`] is said where no cell is usable; sweeps stay within what was
-//! allowed, and decoding gives up when it is cancelled. Through [`DecodeJob`], as wires decode: means that
-//! are shown are finite and their bounds finite and not negative.
+//! Oracle: every flow gets one estimate; means are finite, variances not negative, and packets finite and not negative;
+//! without a usable cell, the source is always [`Source::Nothing`]; sweeps stay within their limit, and decoding stops
+//! when it is cancelled. With [`DecodeJob`], as wires decode, published means are finite, and their bounds finite and
+//! not negative.
 
 use std::cell::Cell as Counter;
 
@@ -25,7 +25,7 @@ use crate::read;
 const COLUMNS_MAX: u32 = 32;
 const FLOWS_MAX: usize = 64;
 
-/// Questions whether to go on that decoding may ask, a sweep and a flow: its work is bounded.
+/// How often decoding may ask, per sweep and flow, whether to continue; this bounds its work.
 const QUESTIONS_MAX: u32 = 10_000;
 
 #[derive(Debug, Arbitrary)]
@@ -40,13 +40,13 @@ struct Input {
     is_wire: bool,
     is_fifo: bool,
     method: Option<u8>,
-    /// Packets, weights, features, known means: whether they are given.
+    /// Whether packets, weights, features and known means are given.
     given: [bool; 4],
     cells: Vec<Given>,
     flows: Vec<Flow>,
 }
 
-/// A number at an extreme, or a plain one.
+/// An extreme number, or an ordinary one.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Number {
     Plain(u16),
@@ -65,7 +65,7 @@ impl Number {
         }
     }
 
-    /// As a count of packets: finite and not negative, or not known.
+    /// As a count of packets: finite and not negative, or unknown.
     fn packets(self) -> f64 {
         match self.any() {
             number if number.is_infinite() => f64::MAX,
@@ -84,7 +84,7 @@ impl Number {
 struct Given {
     sender: Option<(u64, u32, u32)>,
     receiver: (u64, u32, u32),
-    /// Packets that both ends counted, of a delay each: a cell that can be used.
+    /// Adds packets with a delay that both ends counted, so that the cell is usable.
     alike: Option<(u16, u32)>,
     kind: u8,
 }
@@ -104,7 +104,7 @@ impl Given {
         }
     }
 
-    /// As the sum over several epochs has it.
+    /// As in a sum over several epochs.
     fn delay(self) -> DelayCell {
         let (sum, count, _) = self.receiver;
         let sent = self.sender.map_or(0, |(sent, _, _)| sent);
@@ -189,7 +189,7 @@ fn share(byte: u8) -> f64 {
     0.5_f64.powi(i32::from(byte % 33))
 }
 
-/// Lists as a caller may give them.
+/// Lists as a caller may pass them.
 fn lists(input: &Input, layout: LdsLayout) {
     let mut cells: Vec<DelayCell> = input.cells.iter().map(|given| given.delay()).collect();
     cells.resize(layout.cells(), DelayCell::default());
@@ -255,7 +255,7 @@ fn lists(input: &Input, layout: LdsLayout) {
     assert!(!is_blind || decoded.flows.iter().all(|flow| says_nothing(flow.source)));
 }
 
-/// As wires decode: one end's cells came from the network, and so did references.
+/// Decodes as wires do: one end's cells, and the references, come from the network.
 fn wire(input: &Input, layout: &LdsLayout) {
     let halves = input.cells.iter().map(|given| given.halves());
     let clocks = ClockBound {

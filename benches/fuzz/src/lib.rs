@@ -1,9 +1,9 @@
-//! Fuzz targets: every parser of bytes from outside, and the state that what comes from outside drives.
+//! Fuzz targets: every parser of untrusted bytes, and all state that untrusted input drives.
 //!
-//! A target is a function of bytes that panics where something that must hold does not; its oracle is
-//! at the head of its file. Parsers take the bytes as they are. Those of state read them as a sequence of
-//! actions ([`arbitrary`]), so that every input means something. libFuzzer calls a target with what it makes
-//! up (`make fuzz`); the test suite calls it with its seeds and the committed corpus (`tests/corpus.rs`).
+//! A target is a function of bytes that panics if an invariant does not hold; the header of its file describes its
+//! oracle. Targets for parsers use the bytes as they are. Targets for state read them as a sequence of actions
+//! ([`arbitrary`]), so that every input is meaningful. libFuzzer calls a target with generated inputs (`make fuzz`);
+//! the test suite calls it with its seeds and the committed corpus (`tests/corpus.rs`).
 //!
 //! - `frame`: Ethernet frames to flow and packet hashes.
 //! - `codec`: control frames, and synopses put together from fragments.
@@ -29,7 +29,7 @@
     clippy::panic,
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a panic is how a target tells libFuzzer what it found"
+    reason = "a target reports its findings to libFuzzer by a panic"
 )]
 
 use std::path::Path;
@@ -58,18 +58,19 @@ mod station;
 mod topology;
 mod web;
 
-/// The bytes as an input of a target's own; `None` where they are too few.
+/// The bytes as a structured input; `None` if there are too few.
 fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
     I::arbitrary_take_rest(Unstructured::new(bytes)).ok()
 }
 
-/// The bytes as a text; `None` where they are none, or too many: larger texts find nothing that smaller ones do not.
+/// The bytes as text; `None` if they are not UTF-8 or too long, because longer texts find nothing more.
 fn text(bytes: &[u8], bytes_max: usize) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok();
     text.filter(|text| text.len() <= bytes_max)
 }
 
-/// A target by its name, which is that of its corpus; and seeds that are made, to begin with beside the corpus.
+/// A target with its name, which is also the name of its corpus, and its generated seeds, which are used in addition to
+/// the corpus.
 pub type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
 
 /// Every target.
@@ -102,7 +103,7 @@ pub const TARGETS: [Target; 19] = [
 /// Writes the seeds of every target into `folder/target`, and a dictionary.
 ///
 /// # Errors
-/// Where they cannot be written.
+/// If they cannot be written.
 pub fn write_seeds(folder: &Path) -> io::Result<()> {
     for (name, _, seeds) in TARGETS {
         let folder = folder.join(name);

@@ -1,17 +1,18 @@
 //! Histories of localisation, read from bytes of the key-value store.
 //!
-//! Oracle: bytes are refused, or give a locator with no more segments than its limit. Read again from what it writes, it
-//! writes the same bytes. It takes any further reports, and its memory stays within that of its segments.
+//! Oracle: bytes are refused, or make a locator with no more segments than its limit. A locator that is read from its
+//! own bytes writes the same bytes again. It accepts any further reports, and its memory stays within the limit of its
+//! segments.
 
 use locate::{Locator, Report};
 
 /// Segments of a locator.
 const SEGMENTS_MAX: usize = 8;
 
-/// More than a segment takes, whatever it has learnt.
+/// Upper limit of a segment's memory, whatever it has learnt.
 const SEGMENT_BYTES_MAX: usize = 64 << 10;
 
-/// The bytes are those of a memory.
+/// The bytes are a stored history.
 pub fn locator(bytes: &[u8]) {
     let Ok(mut locator) = Locator::from_bytes(SEGMENTS_MAX, bytes) else {
         return;
@@ -41,7 +42,7 @@ pub fn locator(bytes: &[u8]) {
     assert!(locator.to_bytes().len() <= bytes_max);
 }
 
-/// A report of each second: quiet, without packets, with all lost, of the past, greater than anything.
+/// A report each second: quiet, without packets, with all packets lost, from the past, or with huge values.
 fn reported(begin_ms: u64, n: u32) -> Report {
     let second = if n % 7 == 6 { 0 } else { u64::from(n) };
     let packets = if n % 5 == 4 { 0 } else { 100 };
@@ -63,7 +64,7 @@ fn reported(begin_ms: u64, n: u32) -> Report {
     }
 }
 
-/// Memories of a quiet segment and a risen one, of few reports and of more.
+/// Histories of a quiet and a risen segment, with few and with more reports.
 pub(crate) fn examples() -> Vec<Vec<u8>> {
     let example = |seconds: u64| {
         let mut locator = Locator::new(SEGMENTS_MAX);

@@ -1,10 +1,9 @@
-//! Epochs of a wire put together: reconciled around a rollover by lists that may be false, and paired with cells that
-//! may be anything.
+//! Epochs of a wire, reconciled around a rollover by lists that may be false, and paired with arbitrary cells.
 //!
-//! Oracle: reconciling moves packets between two epochs and makes none up: tallies and flows of both together
-//! stay what they were, and no more is moved than there is in the lists. Honest ends and honest lists lead to
-//! counts as the sender's. Whatever is paired, cells add up, means are finite, and bounds finite and no less
-//! than what the clocks are off by.
+//! Oracle: reconciling moves packets between two epochs, and adds or removes none: the tallies and flows of both epochs
+//! together do not change, and no more packets are moved than are in the lists. With correct ends and lists the counts
+//! equal those of the sender. Whatever is paired, cells add up, means are finite, and bounds are finite and at least
+//! the error of the clocks.
 
 use arbitrary::Arbitrary;
 use measure::cell::Cell;
@@ -22,7 +21,7 @@ use wire::{
 
 use crate::read;
 
-/// Packets of an epoch at most.
+/// Largest number of packets in an epoch.
 const PACKETS_MAX: usize = 256;
 
 #[derive(Debug, Arbitrary)]
@@ -34,7 +33,7 @@ struct Input {
     resolution_ns: u16,
     /// Times two: before the rollover, and after it.
     packets: [Vec<Packet>; 2],
-    /// What the sender's lists say in addition or instead.
+    /// Changes to the sender's lists.
     forged: [Vec<(u64, u32, u64)>; 2],
     is_honest: bool,
     tally: Option<[u64; 4]>,
@@ -52,9 +51,9 @@ struct Packet {
     fate: u8,
 }
 
-/// What became of a packet.
+/// Fate of a packet.
 enum Fate {
-    /// Counted at both ends in the epoch that it was sent in.
+    /// Counted at both ends in the epoch in which it was sent.
     Arrived,
     /// Counted at the receiver's end on the other side of the rollover.
     Misplaced,
@@ -199,8 +198,8 @@ impl Ends {
         }
     }
 
-    /// Every packet around the rollover is in the lists, so that those that are unique are where
-    /// the sender counted them.
+    /// Every packet around the rollover is in the lists, so unique packets are in the epoch in which the sender counted
+    /// them.
     fn check_settled(&self, input: &Input) {
         let all = || input.packets.iter().flatten();
         let is_single = |packet: &Packet| {

@@ -24,7 +24,7 @@ pub fn probe_config(bytes: &[u8]) {
     }
 }
 
-/// The examples of the document, and some with keys that these leave out.
+/// The examples of the document, and further ones with other keys.
 pub(super) fn examples() -> Vec<Vec<u8>> {
     let document = include_str!("../../../docs/probe.md");
     let blocks = document.split("```json\n").skip(1);

@@ -1,8 +1,8 @@
 //! Two reflectors and a session, and an attacker who forges packets.
 //!
-//! Oracle: a forged packet causes two replies at most, whatever its contents and addresses, and however clocks and formats
-//! differ; every request of the session causes one reply, which is no longer than the request; the session counts each of its
-//! packets once.
+//! Oracle: a forged packet causes at most two replies, whatever its contents and addresses, and however clocks and
+//! formats differ; every request of the session causes one reply, which is no longer than the request; the session
+//! counts each of its packets once.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use probe::wire::{ErrorEstimate, Format, Key, Mode, Reply, Request, UnixNs, sign
 
 use crate::{read, stamp};
 
-/// Most actions: with their waits they take less than a minute, after which a packet may be answered again.
+/// Largest number of actions: with their waits they take less than a minute, after which a packet may be answered
+/// again.
 const ACTIONS_MAX: usize = 200;
 
 #[derive(Debug, Arbitrary)]
@@ -37,13 +38,13 @@ struct Clock {
 enum Action {
     /// The session sends.
     Request,
-    /// The attacker sends a packet with somebody else's address.
+    /// The attacker sends a packet with a forged source address.
     Forge {
         from: u8,
         to: u8,
         packet: Forged,
     },
-    /// A packet that is under way arrives.
+    /// A packet in flight arrives.
     Deliver(u8),
     Lose(u8),
     WaitMs(u8),
@@ -53,9 +54,9 @@ enum Action {
 enum Forged {
     Plain,
     Bytes(Vec<u8>),
-    /// One that was under way before.
+    /// A packet that was in flight earlier.
     Seen(u16),
-    /// With a time of one that was under way, where a reply has the sender's.
+    /// With the time of an earlier packet, in the field in which a reply has the sender's timestamp.
     Marked(u16),
 }
 
@@ -96,7 +97,7 @@ pub fn reflection(bytes: &[u8]) {
     for action in input.actions.iter().take(ACTIONS_MAX) {
         world.act(action);
     }
-    // Whatever is under way arrives: that ends.
+    // Delivers all packets in flight, which must end.
     while !world.way.is_empty() {
         world.deliver(0);
     }

@@ -1,8 +1,8 @@
 //! Reports of switches, from their bytes to the state and the histories that a station makes of them.
 //!
-//! Oracle: a repeated report changes one count; every counted packet is in a closed minute or in the open one; an epoch ends
-//! neither after the server stored its report nor before the switch's previous epoch; indices refer to names; histories are
-//! restored as they were written, and free the room that they took.
+//! Oracle: a repeated report changes only one count; every counted packet is in a closed minute or in the open one; an
+//! epoch ends neither after the server stored its report nor before the switch's previous epoch; indices refer to
+//! names; histories are restored as they were written, and release their memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ enum Sent {
     Again(u8),
     /// Another station takes over.
     TakeOver,
-    /// What is of no use any more is dropped.
+    /// Obsolete data are dropped.
     Forget,
 }
 
@@ -65,7 +65,7 @@ struct Made {
     others: Vec<[u32; 3]>,
 }
 
-/// A number near another, or any.
+/// A number close to another, or any.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Step {
     Next(u8),
@@ -96,7 +96,7 @@ struct Reported {
     greatest_ns: Option<f32>,
 }
 
-/// What a station has.
+/// A station's data.
 struct Station {
     room: Arc<Room>,
     histories: Histories,
@@ -105,7 +105,7 @@ struct Station {
     sequence: u64,
 }
 
-/// The bytes are reports as they come, and what happens between them.
+/// The bytes are reports, and events between them.
 pub fn report(bytes: &[u8]) {
     let Some(input) = read::<Input>(bytes) else {
         return;
@@ -177,7 +177,7 @@ impl Station {
         let (state, minutes) = self.states.entry(report.switch.clone()).or_default();
         let before = state.clone();
         if state.take(&report, self.now_ns) != Taken::Duplicate {
-            // The same from the state before, since that is what an owner that begins again does.
+            // The same from the previous state, as an owner does that starts again.
             let mut again = before.clone();
             let taken = again.take(&report, self.now_ns);
             assert_eq!(again.encode_to_vec(), state.encode_to_vec());
@@ -207,7 +207,7 @@ impl Station {
         self.histories.note(state);
     }
 
-    /// The next owner has what this one wrote.
+    /// The next owner gets the data that this one wrote.
     fn take_over(&mut self) {
         let written: Vec<(String, u64, Vec<u8>)> = (self.histories.encoded())
             .map(|(switch, heard_ms, bytes)| (switch.to_owned(), heard_ms, bytes))

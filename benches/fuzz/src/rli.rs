@@ -1,8 +1,8 @@
 //! RLI's receiver, fed by a sender whose references may be false.
 //!
-//! Oracle: every packet behind the first reference is estimated exactly once, at the latest when the
-//! receiver is flushed; waiting packets fit the two buffers; estimates are finite, squared errors not negative,
-//! shares within 0 and 1; means, deviations and bounds of flows and of the segment likewise.
+//! Oracle: every packet after the first reference is estimated exactly once, at the latest when the receiver is
+//! flushed; waiting packets fit the two buffers; estimates are finite, squared errors not negative, shares within 0 and
+//! 1; means, deviations and bounds of flows and of the segment likewise.
 
 use arbitrary::Arbitrary;
 use measure::observation::SegmentIndex;
@@ -33,7 +33,7 @@ struct Input {
     actions: Vec<Action>,
 }
 
-/// How far a clock goes on.
+/// By how much a clock advances.
 #[derive(Debug, Clone, Copy, Arbitrary)]
 enum Step {
     Near(u16),
@@ -81,7 +81,7 @@ enum Action {
         bytes: u32,
         received: Step,
     },
-    /// The queue says when it was idle.
+    /// The queue reports when it was idle.
     Idle {
         from: Step,
         to: Step,
@@ -252,7 +252,7 @@ impl Bench {
         self.refer(&reference, forged.bytes, forged.received);
     }
 
-    /// Packets that were received, and for which there is no estimate yet.
+    /// Received packets without an estimate.
     fn waiting(&self) -> u64 {
         let counters = self.receiver.counters();
         let due = counters.packets - counters.early_packets;
@@ -265,7 +265,10 @@ impl Bench {
             Method::Left => 0,
             Method::Linear | Method::Sums | Method::AnchoredSums => 2 * self.buffer_packets,
         };
-        assert!(self.waiting() <= room, "more waits than there is room for");
+        assert!(
+            self.waiting() <= room,
+            "more packets wait than there is room for"
+        );
     }
 
     fn end(mut self) {

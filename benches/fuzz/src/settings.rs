@@ -1,7 +1,7 @@
 //! Settings of the station and of the plugin, from any text.
 //!
-//! Oracle: a refusal says what was expected, and of a wrong shape also where. Accepted settings are within their limits, and
-//! the plugin's give a layout, with ports and without.
+//! Oracle: a refusal says what was expected, and for a wrong shape also where. Accepted settings are within their
+//! limits, and the plugin's settings make a layout with and without ports.
 
 use contract::config::document::parse_json;
 use contract::config::{ConfigError, HostConfig};
@@ -10,7 +10,7 @@ use station::settings::Settings;
 
 use crate::config::refused;
 
-/// The first byte says whose settings they are.
+/// The first byte selects the program.
 pub fn settings(bytes: &[u8]) {
     let Some((&whose, text)) = bytes.split_first() else {
         return;
@@ -60,7 +60,7 @@ fn plugin(text: &str) {
     }
 }
 
-/// Settings that are right, with many keys.
+/// Valid settings with many keys.
 pub(crate) fn examples() -> Vec<Vec<u8>> {
     let texts = [
         r#"s{"nats": {"servers": ["nats://127.0.0.1:4222"]}}"#,

@@ -23,9 +23,9 @@ const TLVS: [Kind; 5] = [
     Kind::FollowUpTelemetry,
 ];
 
-/// The first byte says whether base packets are authenticated, the others are a packet, which is signed then. A
-/// reflector answers with as many bytes, of the same TLVs, and an HMAC that is right, or not at all. A session counts each
-/// of its packets once, whatever comes as a reply.
+/// The first byte selects whether base packets are authenticated; the others are a packet, which is signed in that
+/// case. A reflector answers with as many bytes, the same TLVs and a correct HMAC, or not at all. A session counts each
+/// of its packets once, whatever replies arrive.
 pub fn stamp(bytes: &[u8]) {
     let Some((&choice, packet)) = bytes.split_first() else {
         return;
@@ -143,7 +143,7 @@ pub(super) fn session(key: Option<&Key>, mode: Mode) -> Session {
     Session::new(settings, intervals, Duration::ZERO, 1)
 }
 
-/// Requests and replies with all TLVs and without, of both modes.
+/// Requests and replies with all TLVs and without any, in both modes.
 pub(super) fn exchanges() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for key in [None, Some(Key::new(&[7; 32]))] {

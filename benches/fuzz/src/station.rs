@@ -1,7 +1,7 @@
 //! A station's routes over hostile values of the key-value store and the history.
 //!
-//! Oracle: every request is answered with a documented status, never 500; JSON is whole and valid, and that of a refusal names
-//! the error; no answer is larger than the values allow; lists are within their limits.
+//! Oracle: every request gets a response with a documented status, never 500; JSON is complete and valid, and contains
+//! the error of a refusal; no response is larger than the values allow; lists are within their limits.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use station::{Station, answers, histories, values};
 
 use crate::{read, web};
 
-/// More than any answer from the values of an input has.
+/// Larger than any response from the values of an input.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Most values of each kind.
+/// Largest number of values of each kind.
 const VALUES_MAX: usize = 16;
 
 const NAMES: [&str; 12] = [
@@ -77,7 +77,7 @@ struct Asked {
     own: Option<String>,
 }
 
-/// A value under a switch's key: any bytes, or a nearly right value.
+/// A value under a switch's key: any bytes, or an almost valid value.
 #[derive(Debug, Arbitrary)]
 enum Of<T> {
     Bytes(u8, Vec<u8>),
@@ -195,7 +195,7 @@ impl<T> Of<T> {
 impl Made {
     fn state(&self, switch: &str) -> State {
         let [missed_epochs, epoch, length_ns] = self.numbers;
-        // Mostly the name of its key.
+        // Usually the name of its key.
         let switch = if self.name < 200 {
             switch.to_owned()
         } else {

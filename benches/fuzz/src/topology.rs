@@ -1,11 +1,11 @@
-//! Topologies: files, and what ospfd says by its API.
+//! Topologies: files, and messages of ospfd's API.
 
 use topology::ospf::api::{self, Answer};
 use topology::ospf::database::{Database, Names};
 use topology::read::{self, Format};
 use topology::{Record, Topology};
 
-/// The first byte chooses what the others are.
+/// The first byte selects what the other bytes are.
 pub fn topology(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else {
         return;
@@ -25,7 +25,7 @@ fn file(bytes: &[u8], format: Format) {
     }
 }
 
-/// What is read is read again as it was written.
+/// A network that was read is the same after writing and reading it again.
 fn is_read_again(topology: &Topology) {
     let record = Record::of(topology);
     let text = serde_json::to_vec(&record).unwrap();
@@ -33,7 +33,7 @@ fn is_read_again(topology: &Topology) {
     assert_eq!(Record::of(&again), record);
 }
 
-/// Every message that cannot be read is taken off, so that a reader reaches the end; its LSAs describe a network.
+/// Every unreadable message is skipped, so that a reader reaches the end; its LSAs describe a network.
 fn ospf(bytes: &[u8]) {
     let (mut received, mut database) = (bytes.to_vec(), Database::default());
     loop {

@@ -1,4 +1,4 @@
-//! Requests to a router of HTTP's, as targets make them up.
+//! Generated requests to an HTTP router.
 
 use std::sync::{LazyLock, Mutex};
 
@@ -25,8 +25,8 @@ pub(crate) fn target<'w>(path: &str, query: impl Iterator<Item = (&'w str, &'w s
     std::iter::once(path.to_owned()).chain(query).collect()
 }
 
-/// The answer's JSON, `Null` without any. Its status is a documented one and never 500, JSON is whole and valid, and that of a refusal
-/// names the error; no answer has more bytes than this.
+/// Returns the response's JSON, or `Null`. Checks that its status is documented and not 500, that JSON is complete and
+/// valid and contains the error of a refusal, and that the response is not too large.
 pub(crate) fn ask(
     router: &TowerToHyperService<Router>,
     request: Request<Body>,

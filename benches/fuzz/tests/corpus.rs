@@ -1,6 +1,6 @@
-//! The committed corpus and the seeds through every target, without libFuzzer.
+//! Runs the committed corpus and the seeds through every target, without libFuzzer.
 //!
-//! Inputs that once broke something stay in the corpus for good.
+//! Inputs that once found a bug stay in the corpus permanently.
 #![expect(
     clippy::unwrap_used,
     reason = "a test says what must hold in the plainest way"
@@ -9,14 +9,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Cuts of each input, at most: spread over its first bytes.
+/// Largest number of truncations of each input, spread over its first bytes.
 const CUTS: usize = 100;
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// A target's inputs, each with what it is called.
+/// A target's inputs with their names.
 fn inputs((name, _, seeds): fuzz::Target) -> Vec<(String, Vec<u8>)> {
     let files = std::fs::read_dir(corpus().join(name)).unwrap();
     let committed = files.map(|entry| {

@@ -1,4 +1,4 @@
-//! Throughput beside peers, and what each step costs.
+//! Throughput compared with other programs, and the cost of each step.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,10 +34,10 @@ mod steps;
 mod testpmd;
 mod vernierd;
 
-/// Benchmarks of Vernier beside its peers.
+/// Compare Vernier with other programs.
 ///
-/// Hugepages are reserved if that is possible, and given back at the end; else every contender does
-/// without. Keep the machine otherwise idle.
+/// Hugepages are reserved if possible, and released at the end; otherwise no contender uses them. Keep the machine
+/// otherwise idle.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 all limits kept, 1 one was missed or a run failed, 2 bad usage."
@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
 
-    /// Seconds measured in each run, at least, after half of one of warm-up
+    /// Minimum seconds measured in each run, after half a second of warm-up
     #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     seconds: u8,
 
@@ -58,66 +58,64 @@ pub struct Arguments {
     #[arg(long, global = true, default_value_t = 1)]
     core: usize,
 
-    /// CPU of all other threads; it forwards, too, where two are asked for
+    /// CPU of all other threads; it also forwards in runs with two CPUs
     #[arg(long, global = true, default_value_t = 0)]
     main_core: usize,
 
-    /// Where Open vSwitch is: / where it is installed, or the folder it was unpacked into
+    /// Root of Open vSwitch: / if it is installed, or the folder into which it was unpacked
     #[arg(long, global = true, value_name = "FOLDER", default_value = "/")]
     ovs: PathBuf,
 
-    /// Where vernierd and the plugin are; default: beside this program
+    /// Folder of vernierd and the plugin [default: that of this program]
     #[arg(long, global = true, value_name = "FOLDER")]
     programs: Option<PathBuf>,
 
-    /// Run this vernierd, built of another commit, in the same rounds
+    /// Also run this vernierd, built from another commit, in the same rounds
     #[arg(long, global = true, value_name = "COMMIT=PROGRAM")]
     base: Option<Base>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Forward on the same CPU in turn with testpmd and Open vSwitch, and compare ratios with limits
+    /// Compare with testpmd and Open vSwitch, in turn on the same CPU, and check ratios against limits
     Throughput {
-        /// Only contenders and loads that one of these words names, such as `io` or `imix`; nothing
-        /// is written then
+        /// Run only contenders and loads that match one of these words, such as `io` or `imix`, and write no results
         #[arg(long, value_delimiter = ',', value_name = "WORDS")]
         only: Vec<String>,
     },
-    /// What the plugin costs testpmd and Open vSwitch: as `throughput`, with limits of its own
+    /// Measure the cost of the plugin in testpmd and Open vSwitch, like `throughput`, with limits of its own
     Plugin {
-        /// Only contenders that one of these words names, such as `macswap` or `plugin_lda`; nothing
-        /// is written then
+        /// Run only contenders that match one of these words, such as `macswap` or `plugin_lda`, and write no results
         #[arg(long, value_delimiter = ',', value_name = "WORDS")]
         only: Vec<String>,
     },
-    /// One step of the fast path after another: nanoseconds, and instructions by callgrind
+    /// Measure the steps of the fast path one after another: nanoseconds, and instructions by callgrind
     Steps,
-    /// Where the time of a step goes: nanoseconds by perf, instructions by callgrind. With everything on and by
-    /// file it is written to the results
+    /// Profile a step: nanoseconds by perf, instructions by callgrind. With everything on and by file, write it to the
+    /// results
     Profile {
         #[arg(default_value = EVERYTHING.id, value_parser = PossibleValuesParser::new(plan::steps().map(|(step, _)| step.id)))]
         step: String,
-        /// What is shown of our own sources; what is inlined belongs to where it was written
+        /// Granularity for our own sources; inlined code belongs to the place where it was written
         #[arg(long, value_enum, default_value_t = Division::File)]
         by: Division,
     },
-    /// Count the instructions of the steps that have a limit; fails where one takes 3 % more than in a file
+    /// Count the instructions of the steps with limits; fails if one takes 3 % more than in a file
     Instructions {
         file: PathBuf,
         /// Write the figures to the file instead
         #[arg(long)]
         renew: bool,
     },
-    /// What each piece of the fast path costs a packet: nanoseconds, and instructions by callgrind
+    /// Measure the cost of each part of the fast path per packet: nanoseconds, and instructions by callgrind
     Micro {
-        /// Only pieces whose names contain one of these words
+        /// Only parts whose names contain one of these words
         words: Vec<String>,
-        /// Work on so many bursts of the piece of this name, to be counted
+        /// Process this number of bursts in the part with this name, for counting
         #[arg(long, hide = true)]
         bursts: Option<u64>,
     },
-    /// What a scrape of ten thousand series costs, and what it does to the workers
+    /// Measure the cost of scraping ten thousand series, and its effect on the workers
     Scrape,
 }
 
@@ -170,7 +168,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
 }
 
-/// Runs a comparison in rounds; whether all limits are kept.
+/// Runs a comparison in rounds; returns whether all limits are kept.
 fn compare(
     arguments: &Arguments,
     bench: &Bench,
@@ -198,7 +196,7 @@ fn compare(
     Ok(said(holds))
 }
 
-/// Whether all limits are kept, which is also said if not.
+/// Whether all limits are kept; prints a message if not.
 fn said(holds: bool) -> bool {
     if !holds {
         eprintln!("vernier-lab: a limit was missed");
@@ -216,14 +214,13 @@ fn add(bench: &Bench, heading: &str, table: &Table) -> Result<()> {
     page.write()
 }
 
-/// Whether one of the words names the run's contender or load; no word names all.
+/// Whether one of the words matches the run's contender or load; without words, all match.
 fn is_named(run: &Run, words: &[String]) -> bool {
     let names = [run.contender.id, run.load.id];
     words.is_empty() || words.iter().any(|word| names.contains(&&**word))
 }
 
-/// The bench, and the hugepages that are given back when they are dropped, if any are needed and could be
-/// reserved.
+/// The bench, and its hugepages, if they are needed and could be reserved; they are released when dropped.
 fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepages>)> {
     let loads: Vec<Load> = match &arguments.part {
         Part::Throughput { only } => {

@@ -1,4 +1,4 @@
-//! Which frames on a link are control frames, and their kind.
+//! Recognises control frames on a link, and their kind.
 
 use measure::packet::header::{ethertype, ipv4, ipv6, protocol, udp};
 use measure::packet::walk::Link;
@@ -20,13 +20,13 @@ pub const REFERENCE: u8 = 5;
 /// Offset of the kind in a control frame.
 const KIND_AT: usize = 5;
 
-/// The kind of a frame as it is on the wire, by its bytes alone, no tag being verified; 0 for data.
+/// The kind of a frame on the wire from its bytes alone, without verifying a tag; 0 for data.
 pub fn kind(frame: &[u8]) -> u8 {
     let Some(body) = control(frame) else {
         return 0;
     };
     match body.get(KIND_AT) {
-        // Kind 0 means data here: a control frame that claims it counts as of an unknown kind.
+        // Kind 0 means data here, so a control frame with kind 0 counts as an unknown kind.
         None | Some(0) => u8::MAX,
         Some(&kind) => kind,
     }

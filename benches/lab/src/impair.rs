@@ -9,16 +9,16 @@
 //!                                                      a thread that writes
 //! ```
 //!
-//! - [`rule`]: what is done to packets, from the command line.
-//! - [`pipeline`]: one direction; a clock turned by hand is enough to drive it.
-//! - [`rewrite`]: what a router would change.
-//! - [`mutate`]: control frames made up from those seen, that must be rejected.
+//! - [`rule`]: the impairments, from the command line.
+//! - [`pipeline`]: one direction; a simulated clock is enough to drive it.
+//! - [`rewrite`]: changes made by a router.
+//! - [`mutate`]: control frames forged from genuine ones, which must be rejected.
 //! - [`flood`]: one hello, recorded and sent again as fast as the port takes it.
-//! - [`record`]: what was done to each packet, written down by a thread of its own.
+//! - [`record`]: the record of each packet, written by a separate thread.
 //! - [`bridge`]: two DPDK ports and the loop between them.
 //!
-//! The same seed and the same packets in the same order have the same fates. What it is not: a
-//! router. It answers nothing and looks nothing up.
+//! The same seed and the same packets in the same order have the same fates. It is not a router: it answers nothing and
+//! looks nothing up.
 
 use std::fs;
 use std::path::PathBuf;
@@ -48,8 +48,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-/// Forwards between two ports as a bad network would: with delay, jitter, a rate limit, loss,
-/// reordering, and what a router rewrites.
+/// Forward between two ports like a bad network, with delay, jitter, a rate limit, loss, reordering, and a router's
+/// changes.
 ///
 /// Without a rule the box is a plain cable.
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ pub struct Arguments {
     right: String,
     #[command(flatten)]
     plan: Plan,
-    /// Write what was done to each packet to this file
+    /// Write a record of each packet to this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Write the counts to this file at the end (JSON)
@@ -74,7 +74,7 @@ pub struct Arguments {
     hash_seed: [u8; 16],
 }
 
-/// All that the box does.
+/// The actions of the box.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Plan {
     /// The rule from left to right
@@ -95,7 +95,7 @@ pub struct Plan {
     replay: Replay,
 }
 
-/// What rules are made of.
+/// Format of rules.
 const RULES: &str = "\
 A RULE is KEY=VALUE,... of:
   delay_us, jitter_us: microseconds; packets stay in order
@@ -112,7 +112,7 @@ fn hash_seed(digits: &str) -> Result<[u8; 16], String> {
     seed.ok_or_else(|| "expected 32 hexadecimal digits".to_owned())
 }
 
-/// The DPDK device that a short name stands for.
+/// The DPDK device of a short name.
 fn device(text: &str, side: &str) -> String {
     match text.split_once(':') {
         Some(("af_packet", interface)) => {
@@ -127,17 +127,17 @@ fn device(text: &str, side: &str) -> String {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     stop_on_signals()?;
     let recorder = arguments.record.as_deref().map(Recorder::create);
-    let recorder = recorder.transpose().context("no record can be made")?;
+    let recorder = recorder.transpose().context("cannot create the record")?;
     let devices = [
         device(&arguments.left, "left"),
         device(&arguments.right, "right"),
     ];
-    // Not on one CPU alone, where EAL leaves it.
+    // Use all CPUs; EAL leaves the thread on one.
     let (cpus, options) = (allowed_cpus(), EalOptions::default());
     let summary = with_ports(&devices, &options, &cpus, |ports, pool| {
         let hasher = Hasher::new(arguments.hash_seed);
         let mut bridge = Bridge::new(ports, pool, &arguments.plan, hasher, recorder);
-        // The program that started this one may begin.
+        // Tell the parent process that the box is ready.
         println!("ready");
         let mut idle = IdlePolicy::new(Idle::Sleep);
         while !is_interrupted() {

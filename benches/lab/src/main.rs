@@ -1,13 +1,12 @@
-//! `vernier-lab`: everything that runs Vernier's programs beside others, under load or on bad networks, and judges what
-//! comes of it.
+//! `vernier-lab`: runs Vernier's programs next to others, under load or on bad networks, and checks the results.
 //!
 //! ```text
-//!  bench    throughput beside testpmd and Open vSwitch, the cost of each step, of the plugin and of scraping
+//!  bench    throughput compared with testpmd and Open vSwitch, the cost of each step, of the plugin and of scraping
 //!  wire     two switches and an impaired path: their reports compared with what happened to each packet
-//!  mplane   six routers with OSPF: faults are put in, and the station has to name their place
+//!  mplane   six routers with OSPF: faults are injected, and the station has to locate them
 //!  scale    reports as if from a thousand switches, through one NATS server and two stations
 //!  nic      real PCI drivers in a virtual machine
-//!  impair   the impairment box: forwards between two ports as a bad network would
+//!  impair   the impairment box: forwards between two ports like a bad network
 //!  pktgen   the packet generator: throughput at a loss limit, latency against load
 //! ```
 //!

@@ -1,5 +1,5 @@
-//! The network of MPLANE's figures 7 and 8, six routers of FRR with OSPF, two of them m-routers. Faults are put
-//! in one after the other, and the station has to name their place.
+//! The network of MPLANE's figures 7 and 8: six FRR routers with OSPF, two of them m-routers. Faults are injected one
+//! after the other, and the station has to locate them.
 //!
 //! ```text
 //!      A --1-- B              C, F: m-routers, each port through vernierd; a wire between them
@@ -13,9 +13,9 @@
 //!          '--- E ---'
 //! ```
 //!
-//! - [`network`], [`cable`]: routers, links and what can be put into them; [`switches`], [`traffic`]: what runs there.
-//! - [`fault`]: what is put in, and where; [`truth`]: which segments have it.
-//! - [`testbed`]: everything that runs, and what the station says; [`mod@run`]: one fault after the other, and the quiet part; [`report`]: the page.
+//! - [`network`], [`cable`]: routers, links and their impairments; [`switches`], [`traffic`]: programs that run there.
+//! - [`fault`]: the faults and their places; [`truth`]: the segments that contain them.
+//! - [`testbed`]: everything that runs, and the station's answers; [`mod@run`]: one fault after the other, and the quiet part; [`report`]: the page.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,8 @@ mod testbed;
 mod traffic;
 mod truth;
 
-/// Six routers with OSPF, two of them m-routers; faults are put in, and the station has to name their place (needs root)
+/// Inject faults into a network of six OSPF routers, two of them m-routers, and check that the station locates them
+/// (needs root)
 #[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Exit codes: 0 all limits kept, 1 one was missed or a run failed, 2 bad usage."
@@ -44,7 +45,7 @@ pub struct Arguments {
     /// Seed of the faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Faults that are put in
+    /// Number of faults
     #[arg(long, default_value_t = 30)]
     faults: u32,
     /// Minutes without a fault, in which nothing may be blamed
@@ -53,18 +54,18 @@ pub struct Arguments {
     /// Length of an interval, milliseconds
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(200..=10_000))]
     interval_ms: u32,
-    /// Only start everything, see that the path from A to D is covered, and end
+    /// Only start everything, check that the path from A to D is covered, and stop
     #[arg(long)]
     check: bool,
     /// Folder of the results
     #[arg(long, default_value = reporting::RESULTS)]
     results: PathBuf,
-    /// Where all files of the run are kept; by default nowhere
+    /// Folder in which to keep all files of the run [default: none]
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
 
-/// The whole run; whether all limits are kept.
+/// Runs everything; returns whether all limits are kept.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     enter()?;
     stop_on_signals()?;
@@ -74,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     run::run(arguments, folder)
 }
 
-/// A command that the machine's other programs do not hold up: what is measured is the network.
+/// A command with high priority, so that other programs on the machine do not affect the measurement.
 fn favoured(program: &Path) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", "-19"]).arg(program);

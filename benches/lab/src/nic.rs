@@ -1,4 +1,4 @@
-//! What the switch and the plugin do with real PCI drivers.
+//! Tests the switch and the plugin with real PCI drivers.
 //!
 //! ```text
 //!  host                                    guest: Debian's kernel, an IOMMU, vfio-pci
@@ -7,7 +7,7 @@
 //!   links, devices that are pulled <- QMP   the host's /usr and programs, read only (9p)
 //! ```
 //!
-//! The guest is emulated (no KVM), so that its times say nothing of the switch's speed.
+//! The guest is emulated (without KVM), so its times do not show the switch's speed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -127,9 +127,9 @@ fn page(table: &str) -> String {
     let qemu = qemu.lines().next().unwrap_or_default();
     format!(
         "# Real PCI drivers\n\n\
-         What the switch and the plugin do with DPDK's drivers of real PCI devices: `make nic`.\n\n\
-         Devices are QEMU's, behind its IOMMU, bound to `vfio-pci`; the far end of each is a socket of the host. Without KVM the\n\
-         guest is some twenty times slower than the machine: times compare drivers with each other, and say nothing of real\n\
+         The switch and the plugin with DPDK's drivers of real PCI devices: `make nic`.\n\n\
+         The devices are emulated by QEMU behind its IOMMU, and bound to `vfio-pci`; the other end of each is a socket of the host. Without KVM the\n\
+         guest is some twenty times slower than the machine, so times only compare drivers with each other, and do not apply to real\n\
          hardware.\n\n\
          {machine}; {qemu}; development build of {}.\n\n\
          {table}",

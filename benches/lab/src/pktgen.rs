@@ -1,5 +1,4 @@
-//! Offers traffic to a switch and sees what comes back; throughput at a loss limit, and latency
-//! against load.
+//! Offers traffic to a switch and measures the returning packets: throughput at a loss limit, and latency by load.
 //!
 //! ```text
 //!  vernier-lab pktgen, one thread on one CPU            the switch
@@ -7,15 +6,14 @@
 //!   counts, delays of probes <-- wire b <--------------  port
 //! ```
 //!
-//! - [`frames`]: what is sent, made once from a `generate:` source; every n-th frame is a probe
-//!   that carries its time of sending.
-//! - [`wire`]: two ports, a side each; real ones, or a model in tests.
+//! - [`frames`]: the frames to send, generated once from a `generate:` source; every n-th frame is a probe that carries its time of sending.
+//! - [`wire`]: two ports, one for each side; real ports, or a model in tests.
 //! - [`trial`]: one rate for a while, counted exactly.
 //! - [`search`]: the highest rate within a loss limit, in the manner of RFC 2544 section 26.1.
-//! - [`dut`]: a `vernierd` of one's own over `net_memif`.
+//! - [`dut`]: a private `vernierd` over `net_memif`.
 //!
-//! What it is not: a hardware tester. Sender and receiver share a clock and a core, and on a machine
-//! where others run as well, losses and tails are theirs as much as the switch's.
+//! It is not a hardware tester. Sender and receiver share a clock and a core, and on a shared machine, other programs
+//! cause losses and tails as much as the switch.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -82,18 +80,18 @@ struct Common {
     /// Traffic, as in a configuration; its rate and bursts do not matter
     #[arg(long, global = true, value_name = "generate:...", default_value = "generate:size=60", value_parser = traffic)]
     traffic: Generate,
-    /// Different frames on each side, which are sent over and over
+    /// Number of different frames on each side, which are sent repeatedly
     #[arg(long, global = true, default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     frames: u32,
     #[command(flatten)]
     load: Load,
-    /// DPDK device to use in place of shared memory with a vernierd of our own; twice
+    /// DPDK device to use instead of shared memory with a private vernierd; give it twice
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Vec<String>,
-    /// The switch's configuration; its first two ports come to be on shared memory
+    /// The switch's configuration; its first two ports are replaced by shared memory
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "device")]
     config: Option<PathBuf>,
-    /// CPU to send from; by default the first that this process may use
+    /// CPU to send from [default: the first that this process may use]
     #[arg(long, global = true)]
     core: Option<usize>,
     /// Take memory from hugepages, as NICs need
@@ -135,7 +133,7 @@ struct Results {
     delays: Vec<Row>,
 }
 
-/// Offers what is asked for.
+/// Runs the requested test.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let common = &arguments.common;
     stop_on_signals()?;
@@ -152,7 +150,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(true)
 }
 
-/// The switch that we start, if we do, and our two devices.
+/// The private switch, if any, and our two devices.
 fn connect(common: &Common, folder: &Path) -> Result<(Option<Process>, [String; 2])> {
     match common.device.as_slice() {
         [] => {
@@ -165,7 +163,7 @@ fn connect(common: &Common, folder: &Path) -> Result<(Option<Process>, [String; 
             Ok((Some(dut), devices))
         }
         [a, b] => Ok((None, [a.clone(), b.clone()])),
-        _ => bail!("--device is needed twice: one for each side of the switch"),
+        _ => bail!("--device is needed twice, once for each side of the switch"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Two DPDK ports, as the box and the packet generator drive them.
+//! Two DPDK ports, for the box and the packet generator.
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::PROGRAM;
 /// Packets received or sent at a time.
 pub const BURST: usize = 32;
 
-/// Packet buffers: for what is under way both ways, and the queues of both ports.
+/// Packet buffers, for packets in flight in both directions and the queues of both ports.
 const MBUFS: u32 = 65_535;
 
 /// How long the links of both ports may take to come up.
@@ -41,13 +41,13 @@ pub fn with_ports<T>(
 /// The receive queue of a port, and the transmit queue.
 pub type Queues<'p> = (RxQueue<'p>, TxQueue<'p>);
 
-/// Takes the first queues of a port, which nobody else may have.
+/// Takes the first queues of a port, which must be free.
 pub fn queues<'p>(port: &Port<'p>) -> Result<Queues<'p>> {
     let queues = port.rx_queue(0).zip(port.tx_queue(0));
     queues.context("queues are taken")
 }
 
-/// Nanoseconds since 1970: by the system's clock at the start, and from then on they only rise.
+/// Nanoseconds since 1970, from the system's clock at the start and monotonic from then on.
 #[derive(Debug)]
 pub struct Clock {
     started: Instant,
@@ -71,7 +71,7 @@ impl Clock {
     }
 }
 
-/// More than 584 years are as good as for ever.
+/// 584 years are enough.
 pub fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

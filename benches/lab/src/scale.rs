@@ -19,7 +19,7 @@ mod stations;
 use generator::{Generator, Switches};
 use stations::{Station, answer_times, settled, usage};
 
-/// Threads that wait for answers.
+/// Threads that poll for answers.
 const PROBES: u64 = 4;
 
 /// Send reports as if from many switches, and measure the stations.
@@ -39,7 +39,7 @@ pub struct Arguments {
     results: PathBuf,
 }
 
-/// The whole run; whether every report was counted once.
+/// Runs everything; returns whether every report was counted once.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let folder = tempfile::tempdir()?;
     let server = NatsServer::start(folder.path(), "")?;
@@ -156,10 +156,10 @@ fn page(
     format!(
         "# Many switches\n\nWritten by `make scale` at {}, commit {}, {BUILD} build, on {machine}.\n\n\
          {switches} switches of {ports} patched ports send a report of {bytes} bytes each second, spread over the second, to one \
-         `nats-server`; stations, server and generator share the machine's CPUs. Each part takes {seconds} s. An answer's time is from the end \
-         of an epoch to the first answer of a random station at `/api/v1/switches` that has the epoch: {PROBES} clients look every 2 ms, at \
-         random switches. Memory and CPU (of one) are those of the stations, in the order of their start, then of the server. \
-         Lag is in reports, looked at every 5 s.\n\n\
+         `nats-server`; stations, server and generator share the machine's CPUs. Each part takes {seconds} s. The time of an answer is from the end \
+         of an epoch to the first answer of a random station at `/api/v1/switches` with that epoch; {PROBES} clients poll random switches every 2 ms. \
+         Memory, and CPU as a share of one, are those of the stations in the order of their start, then of the server. \
+         Lag is in reports, sampled every 5 s.\n\n\
          {}\nStored {stored} reports ({failed} refused); counted {counted}, read again and not counted {again}, epochs missed {missed}: \
          none lost, none twice: {verdict}.\n",
         now_utc(),

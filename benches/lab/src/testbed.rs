@@ -1,4 +1,4 @@
-//! What the testbeds of switches share: the box between them, and the key of their wires.
+//! Shared by the testbeds of switches: the box between them, and the key of their wires.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +30,7 @@ pub fn start_box(
     Ok(process)
 }
 
-/// Writes a key of wires, which nobody else may read.
+/// Writes a key of wires that no other user may read.
 pub fn write_key(folder: &Path) -> Result<PathBuf> {
     let key = folder.join("wire.key");
     fs::write(&key, "00112233445566778899aabbccddeeff\n").context("cannot write a key")?;

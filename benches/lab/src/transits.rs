@@ -1,4 +1,4 @@
-//! What the impairment box did: the files that `vernier-lab impair` writes. `--summary` is a [`Summary`] in JSON;
+//! Records of the impairment box: the files that `vernier-lab impair` writes. `--summary` is a [`Summary`] in JSON;
 //! `--record` begins with [`MAGIC`], and a [`Transit`] in postcard's format follows for each packet.
 
 use std::fs;
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::frames::KINDS;
 
-/// What a record begins with.
+/// Beginning of a record.
 pub const MAGIC: [u8; 8] = *b"VRNRBOX2";
-/// Order of departure of what never left.
+/// Order of departure of packets that never left.
 pub const NEVER: u32 = u32::MAX;
 
-/// What became of a packet.
+/// Fate of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// It left.
     #[default]
     Passed,
-    /// It was lost on purpose.
+    /// Dropped by the loss rule.
     Lost,
     /// The queue of the rate limit was full.
     Queue,
     /// Its time to live was over.
     Expired,
-    /// The box itself had no room or no memory left, or ended: not meant to happen.
+    /// The box itself had no room or memory left, or ended; this should not happen.
     Overrun,
 }
 
@@ -39,21 +39,21 @@ pub struct Transit {
     pub arrival_ns: u64,
     /// When it left, if it did.
     pub departure_ns: u64,
-    /// Which packet of its direction it was to arrive, from 0.
+    /// Its position among the arrivals of its direction, from 0.
     pub arrived: u32,
-    /// Which packet of its direction it was to leave, from 0; [`NEVER`].
+    /// Its position among the departures of its direction, from 0, or [`NEVER`].
     pub left: u32,
     /// Length of the frame in bytes.
     pub bytes: u32,
     /// 0 to the right, 1 to the left.
     pub direction: u8,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// The kind of a control frame; 0 for data.
     pub kind: u8,
-    /// It was held back, so that later packets overtake it.
+    /// Whether it was held back, so that later packets overtook it.
     pub is_held_back: bool,
-    /// The box itself made it up.
+    /// Whether the box forged it.
     pub is_made_up: bool,
 }
 
@@ -64,7 +64,7 @@ impl Transit {
     }
 }
 
-/// What the box counted.
+/// Counts of the box.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// To the right, and to the left.
@@ -73,12 +73,12 @@ pub struct Summary {
     pub unwritten: u64,
 }
 
-/// What the box counted in one direction.
+/// Counts of the box in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Packets that came in.
     pub arrived: u64,
-    /// Control frames that the box made up.
+    /// Control frames that the box forged.
     pub made_up: u64,
     /// Packets that left.
     pub passed: u64,
@@ -92,7 +92,7 @@ pub struct Counts {
     pub overrun: u64,
     /// Packets that left and had been held back.
     pub held_back: u64,
-    /// Frames made up by the box that left.
+    /// Forged frames that left.
     pub made_up_passed: u64,
     /// Copies of a recorded hello that left; they are counted nowhere else.
     pub replayed: u64,
@@ -125,7 +125,7 @@ impl Counts {
         }
     }
 
-    /// Whether all that came in, or was made here, is accounted for.
+    /// Whether all received and forged frames are accounted for.
     #[cfg(test)]
     pub fn adds_up(&self) -> bool {
         let ends = self.passed + self.lost + self.queue_full + self.expired + self.overrun;
@@ -133,7 +133,7 @@ impl Counts {
     }
 }
 
-/// All transits in a file; a last one that was cut off is left out.
+/// All transits in a file; a truncated last one is left out.
 ///
 /// # Errors
 /// When it cannot be read, or is another kind of file.

@@ -1,5 +1,5 @@
-//! A testbed of two hosts, two switches and an impairment box between them. What the switches
-//! report of the path between them is compared with what happened to each packet.
+//! A testbed of two hosts, two switches and an impairment box between them. The switches' reports on the path between
+//! them are compared with the fate of each packet.
 //!
 //! ```text
 //!  namespace a          the testbed's own namespace, no way out            namespace b
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! - [`namespaces`], [`switch`], [`traffic`], [`attack`], [`capture`]: what runs.
-//! - [`watch`]: what switches report; [`truth`]: what happened.
-//! - [`verdict`]: reports compared with what happened, and with what probability predicts.
+//! - [`watch`]: reports of switches; [`truth`]: fates of packets.
+//! - [`verdict`]: reports compared with the truth, and with predictions from probability.
 //! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`around`]: one switch around the box; [`asked`]: one flow
 //!   after the other; [`flood`]: under a replayed hello.
-//! - [`report`]: the page, and what had to hold.
+//! - [`report`]: the page and the checks.
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ mod truth;
 mod verdict;
 mod watch;
 
-/// Two switches, an impaired path between them, and their reports compared with what happened (needs root)
+/// Compare the reports of two switches, with an impaired path between them, with the fate of each packet (needs root)
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 all limits kept, 1 one was missed or a run failed, 2 bad usage."
@@ -51,16 +51,16 @@ pub struct Arguments {
     #[command(subcommand)]
     part: Option<Part>,
 
-    /// Only runs of these names, `memif` and `flood` among them; nothing is written then
+    /// Only runs with these names, such as `memif` and `flood`; no results are written
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// How long traffic flows in each run, seconds
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..))]
     flow_seconds: u16,
-    /// How long attacks last, and the run beside them, seconds
+    /// Duration of the attacks, and of the run for comparison, in seconds
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]
     attack_seconds: u16,
-    /// Where all files of the runs are kept; by default nowhere
+    /// Folder in which to keep all files of the runs [default: none]
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ const OTHERS: [(&str, &str, Run); 4] = [
     ("flood", "one recorded hello, replayed", flood::run),
 ];
 
-/// What this program does inside a host.
+/// Commands of this program inside a host.
 #[derive(Debug, Subcommand)]
 enum Part {
     /// Sends a mix of flows to the other host
@@ -94,7 +94,7 @@ enum Part {
     },
 }
 
-/// All runs, or a part of one; whether all limits are kept.
+/// Runs everything, or a part of one run; returns whether all limits are kept.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.part {
         Some(Part::Mix(mix)) => mix.send().map(|_| true),
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
 }
 
-/// All runs, one after the other; whether all limits are kept.
+/// Runs all runs, one after the other; returns whether all limits are kept.
 fn run_all(arguments: &Arguments) -> Result<bool> {
     stop_on_signals()?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;

@@ -1,7 +1,8 @@
-//! The testbed starts, OSPF converges, the path from A to D is measured from end to end, and nothing is left behind.
+//! Tests that the testbed starts, OSPF converges, the path from A to D is measured from end to end, and nothing is left
+//! behind.
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers of tests, which the lints take for ordinary functions"
+    reason = "helpers of tests, which the lints treat as ordinary functions"
 )]
 
 use std::fs;

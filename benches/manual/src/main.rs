@@ -12,11 +12,11 @@ use clap_mangen::Man;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where to write; folders are made
+    /// Output folder; created if necessary
     folder: PathBuf,
 }
 
-/// A program, and the section of the manual that it belongs to: 1 for users, 8 for services.
+/// A program, and its section of the manual: 1 for users, 8 for services.
 fn programs() -> [(Command, &'static str); 4] {
     [
         (console::cli::command(), "1"),
@@ -48,7 +48,7 @@ fn write(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A page for the command, and one for each command below it: `vernier-config-diff.1`.
+/// A page for the command, and one for each subcommand: `vernier-config-diff.1`.
 fn write_pages(command: Command, section: &'static str, folder: &Path) -> Result<()> {
     let mut command = command.disable_help_subcommand(true);
     command.build();

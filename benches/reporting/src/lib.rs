@@ -1,4 +1,4 @@
-//! Reports of benchmarks: every page in `benches/results` is made of these parts.
+//! Reports of benchmarks: the parts of every page in `benches/results`.
 //!
 //! ```text
 //! samples --statistics--> figures ----------> Table (Markdown)
@@ -26,10 +26,10 @@ pub use machine::{BUILD, Machine, now_utc, output_of};
 pub use statistics::{given, significant};
 pub use table::Table;
 
-/// Where the results of all benches are kept.
+/// Folder of the results of all benches.
 pub const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../results");
 
-/// Writes `name.md` for people and `name.json` for programs into `folder`, which is made if need be.
+/// Writes `name.md` for people and `name.json` for programs into `folder`, which is created if necessary.
 ///
 /// # Errors
 /// When a file cannot be written.

@@ -1,4 +1,4 @@
-//! Limits, and what came of them.
+//! Limits, and whether they are kept.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::statistics::{given, significant};
 use crate::table::Table;
 
-/// What a figure must keep.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -20,7 +20,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether `value` keeps the limit; not a number never does.
+    /// Whether `value` keeps the limit; NaN never does.
     pub fn holds(self, value: f64) -> bool {
         match self {
             Self::AtMost(most) => value <= most,
@@ -41,10 +41,10 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Something that had to hold.
+/// A check of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What had to hold.
+    /// Description of the check.
     pub what: String,
     /// What was found.
     pub got: String,
@@ -52,12 +52,12 @@ pub struct Check {
     pub holds: bool,
 }
 
-/// Everything that had to hold in a run.
+/// All checks of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Checks(pub Vec<Check>);
 
 impl Checks {
-    /// Adds a check whose outcome is known.
+    /// Adds a check with its result.
     pub fn add(&mut self, what: impl Into<String>, got: impl fmt::Display, holds: bool) {
         self.0.push(Check {
             what: what.into(),
@@ -66,13 +66,13 @@ impl Checks {
         });
     }
 
-    /// Adds a figure and the limit that it must keep.
+    /// Adds a figure and its limit.
     pub fn limit(&mut self, what: impl Into<String>, value: f64, unit: &str, limit: Limit) {
         let got = format!("{} {unit}, limit {limit}", significant(value));
         self.add(what, got, limit.holds(value));
     }
 
-    /// Checks that do not hold.
+    /// Failed checks.
     pub fn missed(&self) -> impl Iterator<Item = &Check> {
         self.0.iter().filter(|check| !check.holds)
     }
@@ -82,7 +82,7 @@ impl Checks {
         self.missed().next().is_none()
     }
 
-    /// One sentence, then one line for each limit that is missed.
+    /// A sentence, then a line for each missed limit.
     pub fn verdict(&self) -> Vec<String> {
         let summary = match (self.0.len(), self.missed().count()) {
             (0, _) => "No limit applies to this setting: figures for information.".to_owned(),
@@ -95,7 +95,7 @@ impl Checks {
         std::iter::once(summary).chain(missed).collect()
     }
 
-    /// One line a check.
+    /// A line for each check.
     pub fn table(&self) -> Table {
         let mut table = Table::default().words(["what", "found"]);
         for Check { what, got, holds } in &self.0 {

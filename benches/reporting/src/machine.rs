@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine, its system, and the sources that ran. What cannot be read is `unknown`.
+/// The machine, its system, and the commit that ran. Unreadable values are `unknown`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the CPU.
@@ -37,7 +37,7 @@ impl Machine {
     }
 }
 
-/// All but the commit.
+/// Everything except the commit.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cpu, cpus, os, kernel) = (&self.cpu, self.cpus, &self.os, &self.kernel);
@@ -45,7 +45,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// How this program and those built with it are compiled.
+/// Kind of build of this program and of those built with it.
 pub const BUILD: &str = if cfg!(debug_assertions) {
     "development"
 } else {
@@ -57,7 +57,7 @@ pub fn now_utc() -> String {
     output_of(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))
 }
 
-/// What a command prints; `unknown` when it fails.
+/// Output of a command; `unknown` if it fails.
 pub fn output_of(command: &mut Command) -> String {
     let output = command.output().ok();
     let output = output.filter(|output| output.status.success());

@@ -1,8 +1,8 @@
-//! Statistics of samples, and figures with as many digits as they deserve. Of no samples, each is not a number.
+//! Statistics of samples, and figures with a suitable number of digits. Without samples, all are NaN.
 
 use std::cmp::Ordering;
 
-/// Median, least and greatest of some samples.
+/// Median, minimum and maximum of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     /// The value in the middle.
@@ -33,9 +33,8 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     sum / count as f64
 }
 
-/// The value below which a share `of` (0 to 1) of all values is, by linear interpolation between
-/// neighbours. Values that are not numbers count as the largest: an estimate that failed is no
-/// small error.
+/// Returns the quantile `of` (0 to 1) of the values, by linear interpolation between neighbours. NaN counts as the
+/// largest value, because a failed estimate is not a small error.
 pub fn quantile(values: impl IntoIterator<Item = f64>, of: f64) -> f64 {
     let mut values: Vec<_> = values.into_iter().collect();
     let Some(last) = values.len().checked_sub(1) else {
@@ -66,11 +65,11 @@ pub fn percent_of(checks: impl IntoIterator<Item = bool>) -> f64 {
     100.0 * mean(checks.into_iter().map(|held| f64::from(u8::from(held))))
 }
 
-/// A figure of 0 or more without its fraction; 0 for a negative figure or not a number.
+/// A figure of 0 or more without its fraction; 0 for a negative figure or NaN.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "saturates, which is what is meant"
+    reason = "saturating is intended"
 )]
 pub fn whole(figure: f64) -> usize {
     figure as usize
@@ -78,14 +77,14 @@ pub fn whole(figure: f64) -> usize {
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that sorting asks for"
+    reason = "the signature that sorting requires"
 )]
 fn total_order(a: &f64, b: &f64) -> Ordering {
-    // A negative not-a-number would sort first.
+    // A negative NaN would sort first.
     a.is_nan().cmp(&b.is_nan()).then(a.total_cmp(b))
 }
 
-/// What was measured, to three significant digits; `-` for what is not a number.
+/// A measured value, to three significant digits; `-` for NaN.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -102,7 +101,7 @@ pub fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// What was given: as it was written, unless that is long.
+/// A given value, as it was written unless that is long.
 pub fn given(value: f64) -> String {
     let text = value.to_string();
     if text.len() <= 7 {

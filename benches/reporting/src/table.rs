@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// A table: columns of words (to the left) and of figures (to the right), then rows.
+/// A table: columns of words (left-aligned) and of figures (right-aligned), then rows.
 ///
 /// ```
 /// use reporting::Table;
@@ -16,7 +16,7 @@ use std::fmt::Display;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// Each with its heading, and whether it is of figures.
+    /// Columns with their headings, and whether they have figures.
     columns: Vec<(String, bool)>,
     rows: Vec<Row>,
 }
@@ -29,7 +29,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether the row's limit is kept, if it has one. A last column shows it.
+    /// Whether the row's limit is kept, if it has one, for the last column.
     pub fn judge(&mut self, kept: Option<bool>) {
         self.kept = kept;
     }
@@ -47,19 +47,19 @@ impl Table {
         self
     }
 
-    /// With further columns of words.
+    /// Adds columns of words.
     #[must_use]
     pub fn words<S: Into<String>>(self, headings: impl IntoIterator<Item = S>) -> Self {
         self.columns(headings, false)
     }
 
-    /// With further columns of figures.
+    /// Adds columns of figures.
     #[must_use]
     pub fn figures<S: Into<String>>(self, headings: impl IntoIterator<Item = S>) -> Self {
         self.columns(headings, true)
     }
 
-    /// Adds a row; `fields` are as many as columns.
+    /// Adds a row with a field for each column.
     pub fn row(&mut self, fields: &[&dyn Display]) -> &mut Row {
         self.push(fields.iter().map(ToString::to_string).collect())
     }
@@ -70,7 +70,7 @@ impl Table {
         self.rows.push_mut(Row { fields, kept: None })
     }
 
-    /// As GitHub reads it, ending in a line break.
+    /// The table in GitHub's Markdown, ending in a line break.
     pub fn markdown(&self) -> String {
         let escape = |field: &String| field.replace('|', "\\|").replace('\n', " ");
         let headings = self.columns.iter().map(|(heading, _)| escape(heading));
@@ -103,7 +103,7 @@ impl Table {
     }
 }
 
-/// A line with its fields as wide as their columns, which a terminal shows as a table, too.
+/// A line with fields padded to the width of their columns, so that it is also a table in a terminal.
 fn aligned(fields: &[String], columns: &[(bool, usize)]) -> String {
     let fields = fields.iter().zip(columns);
     let fields = fields.map(|(field, &(is_figure, width))| {

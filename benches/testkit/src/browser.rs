@@ -1,5 +1,5 @@
-//! A real Chromium without a window (Debian's `chromium-headless-shell`, or `chromium`), driven by its `DevTools` protocol
-//! over pipes: messages of JSON, each with a zero byte behind it.
+//! A real headless Chromium (Debian's `chromium-headless-shell`, or `chromium`), driven by its `DevTools` protocol over
+//! pipes: JSON messages, each followed by a zero byte.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::process::{Process, until};
 
-/// How long an answer may take.
+/// Time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Names of the program, the smallest first.
 const PROGRAMS: [&str; 2] = ["chromium-headless-shell", "chromium"];
 
-/// Without a sandbox, since it needs rights that containers do not give; it sees pages of loopback only.
+/// Without a sandbox, because that needs privileges that containers lack; it loads only pages from loopback.
 const ARGUMENTS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
@@ -34,7 +34,7 @@ const ARGUMENTS: [&str; 10] = [
     "--remote-debugging-pipe",
 ];
 
-/// A browser with one page. It ends with its owner.
+/// A browser with one page. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Browser {
     _process: Process,
@@ -45,7 +45,7 @@ pub struct Browser {
     complaints: Vec<String>,
 }
 
-/// The program, where there is one.
+/// The program, if it is installed.
 pub fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = |name| {
@@ -56,7 +56,7 @@ pub fn program() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts it with an empty page. `folder` is for its profile, which stays there.
+    /// Starts it with an empty page. `folder` is for its profile, which is not deleted.
     ///
     /// # Errors
     /// When there is no program, or it does not answer.
@@ -107,10 +107,10 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Asks by the protocol; its answer.
+    /// Sends a command; returns its result.
     ///
     /// # Errors
-    /// What it refuses, and when it does not answer.
+    /// If the browser refuses the command or does not answer.
     pub fn ask(&mut self, method: &str, parameters: Value) -> Result<Value> {
         self.asked += 1;
         let mut message = json!({ "id": self.asked, "method": method });
@@ -137,7 +137,7 @@ impl Browser {
         }
     }
 
-    /// Notes what a page complains of: exceptions, the console's errors, and what its policy refuses.
+    /// Notes the page's complaints: exceptions, console errors, and violations of its policy.
     fn note(&mut self, event: &Value) {
         let parameters = &event["params"];
         let words = match event["method"].as_str() {
@@ -154,12 +154,12 @@ impl Browser {
         self.complaints.push(words);
     }
 
-    /// What the page has complained of since this was asked last.
+    /// Returns the page's complaints since the last call.
     ///
     /// # Errors
     /// As [`Browser::ask`].
     pub fn complaints(&mut self) -> Result<Vec<String>> {
-        // What was said before this answer is here.
+        // Everything sent before this response has arrived.
         self.value("0")?;
         Ok(std::mem::take(&mut self.complaints))
     }
@@ -193,7 +193,7 @@ impl Browser {
     /// The value of an expression of the page.
     ///
     /// # Errors
-    /// As [`Browser::ask`], and where it throws.
+    /// As [`Browser::ask`], and if it throws.
     pub fn value(&mut self, expression: &str) -> Result<Value> {
         let asked =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -206,9 +206,9 @@ impl Browser {
     /// Waits until an expression is true.
     ///
     /// # Errors
-    /// When it does not become so: with what the page shows.
+    /// If it does not become true; the error has the page's text.
     pub fn wait_for(&mut self, expression: &str) -> Result<()> {
-        // While a page loads, nothing of it is there yet.
+        // While a page loads, it has no content yet.
         let is_true = until(PATIENCE, expression, || {
             let is_true = self.value(expression).is_ok_and(|value| value == true);
             Ok(is_true.then_some(()))
@@ -216,7 +216,7 @@ impl Browser {
         if is_true.is_err() {
             let shown = self.value("document.body.innerText")?;
             let complaints = self.complaints()?;
-            bail!("waited {PATIENCE:?} for {expression}; {complaints:?}; the page says: {shown}");
+            bail!("waited {PATIENCE:?} for {expression}; {complaints:?}; the page shows: {shown}");
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Types a text where the focus is.
+    /// Types a text into the focused element.
     ///
     /// # Errors
     /// As [`Browser::ask`].
@@ -269,7 +269,7 @@ impl Browser {
     }
 }
 
-/// A text as a literal of the page's language.
+/// A text as a JavaScript literal.
 pub fn literal(text: &str) -> String {
     Value::from(text).to_string()
 }

@@ -1,8 +1,8 @@
 //! Routers of FRR (zebra and ospfd) in network namespaces, joined by veth pairs. Each router's namespace has its name; an
 //! interface's name is its router's and its neighbour's: `CF` leads from C to F.
 //!
-//! They are made inside of [`namespace::enter`], and end with that process. FRR need not be installed: Debian's package,
-//! which would start a service, is unpacked into `.tools` (`make setup-test`).
+//! They are created inside [`namespace::enter`], and end with that process. FRR need not be installed: Debian's
+//! package, which would start a service, is unpacked into `.tools` (`make setup-test`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,16 +17,16 @@ use rustix::process::geteuid;
 use crate::namespace::{self, inside, ip};
 use crate::process::{Process, output};
 
-/// Where ospfd's API listens, in each router's namespace.
+/// Address of ospfd's API, in each router's namespace.
 pub const API_PORT: u16 = 2_607;
-/// Where the daemons' packages are unpacked.
+/// Folder into which the daemons' packages are unpacked.
 const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools");
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// A link, and the cost that both of its ends give it.
+/// A link, and its cost at both ends.
 pub type Link<'a> = (&'a str, &'a str, u16);
 
-/// Figure 7 of MPLANE, as docs/topology.md has it.
+/// Figure 7 of MPLANE, as in docs/topology.md.
 pub const TOY: &[Link<'static>] = &[
     ("A", "B", 1),
     ("A", "F", 1),
@@ -37,9 +37,9 @@ pub const TOY: &[Link<'static>] = &[
     ("E", "F", 2),
 ];
 
-/// Hellos four times a second, in the words of ospfd; a neighbour is dead after a second without one.
+/// ospfd's settings for hellos four times a second; a neighbour is dead after a second without one.
 pub const FAST_HELLOS: &str = "ip ospf dead-interval minimal hello-multiplier 4";
-/// Hellos each second; a neighbour is dead after ten: links may lose many.
+/// Hellos each second; a neighbour is dead after ten, because links may lose many.
 pub const STEADY_HELLOS: &str = "ip ospf hello-interval 1\n ip ospf dead-interval 10";
 
 /// Where FRR is.
@@ -60,7 +60,8 @@ impl Frr {
         })
     }
 
-    /// For a test: goes into namespaces of its own, in which routers can be made. Returns `None` where the test has to be skipped.
+    /// For a test: enters namespaces of its own, in which routers can be created. Returns `None` if the test has to be
+    /// skipped.
     ///
     /// # Errors
     /// As [`namespace::enter`].
@@ -83,7 +84,7 @@ impl Frr {
         let libraries = self.root.join(LIBRARIES);
         let both = format!("{0}:{0}/frr", libraries.display());
         command.env("LD_LIBRARY_PATH", both);
-        // As root; otherwise they would need FRR's own user.
+        // Runs as root, because otherwise they need FRR's own user.
         command.args(["-N", space, "-u", "root", "-g", "root", "-P", "0"]);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
@@ -104,8 +105,8 @@ pub fn router_id(index: usize) -> Ipv4Addr {
 }
 
 impl Routers {
-    /// Makes namespaces and links, and starts the daemons; `folder` takes configurations and logs. Adjacencies form in
-    /// a second or so ([`FAST_HELLOS`]).
+    /// Creates namespaces and links, and starts the daemons; configurations and logs go to `folder`. Adjacencies form
+    /// in about a second ([`FAST_HELLOS`]).
     ///
     /// # Errors
     /// When something cannot be made or started.
@@ -117,7 +118,7 @@ impl Routers {
         })
     }
 
-    /// As [`Routers::start`]; `connect` makes both interfaces of a link, with whatever is between them.
+    /// As [`Routers::start`]; `connect` creates both interfaces of a link and everything between them.
     ///
     /// # Errors
     /// As there, and those of `connect`.
@@ -183,7 +184,7 @@ impl Routers {
         let file = folder.join(format!("{name}.conf"));
         fs::write(&file, configuration).context("cannot write a router's configuration")?;
         let zebra = folder.join(format!("{name}-zebra.conf"));
-        // With the kernel's objects for next hops zebra 8.4 leaves out one of two where its interface came back just before.
+        // With the kernel's next hop objects, zebra 8.4 leaves out one of two if its interface has just come back.
         fs::write(&zebra, "no zebra nexthop kernel enable\n")
             .context("cannot write a router's configuration")?;
         for daemon in ["zebra", "ospfd"] {
@@ -206,7 +207,7 @@ impl Routers {
         self.names.iter().map(String::as_str)
     }
 
-    /// The same by their ids.
+    /// The names by router id.
     pub fn by_id(&self) -> BTreeMap<Ipv4Addr, String> {
         (0..)
             .map(router_id)
@@ -225,14 +226,14 @@ impl Routers {
     /// Takes a link down, or up again.
     ///
     /// # Errors
-    /// When there is no such link.
+    /// If there is no such link.
     pub fn set_link(&self, from: &str, to: &str, is_up: bool) -> Result<()> {
         let state = if is_up { "up" } else { "down" };
         ip(&format!("-n {from} link set {from}{to} {state}"))
     }
 }
 
-/// FRR's daemons end unless their user is in the group `frrvty`: here root is.
+/// FRR's daemons exit unless their user, here root, is in the group `frrvty`.
 fn allow_root() -> Result<()> {
     let groups = fs::read_to_string("/etc/group").context("cannot read /etc/group")?;
     let mut groups: Vec<_> = groups
@@ -248,7 +249,7 @@ fn allow_root() -> Result<()> {
             .arg(&file)
             .arg("/etc/group"),
     );
-    // The mount keeps it.
+    // The mount keeps the file.
     fs::remove_file(&file).context("cannot remove a file of groups")?;
     mounted.map(drop)
 }

@@ -1,7 +1,7 @@
-//! Bytes that an earlier version of the programs wrote, kept so that this version reads them as they were meant.
+//! Bytes that an earlier version of the programs wrote, kept to test that this version reads them correctly.
 //!
-//! They are in `golden/VERSION/NAME` of the package whose test asks for them. A file that exists is never written again,
-//! whatever the program would write today.
+//! They are in `golden/VERSION/NAME` of the package of the test. An existing file is never written again, whatever the
+//! program would write today.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

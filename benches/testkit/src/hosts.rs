@@ -1,4 +1,4 @@
-//! Interfaces and hosts of a test's own, in the kernel: they are gone with their owner.
+//! Kernel interfaces and hosts for a test, deleted when they are dropped.
 
 use std::fmt::Display;
 use std::process::{Command, Stdio};
@@ -9,14 +9,14 @@ use anyhow::Result;
 use crate::namespace::{inside, ip, join};
 use crate::process::output;
 
-/// A name, of interfaces or namespaces, that no other test has at the same time: at most 10 characters.
+/// A name for interfaces or namespaces that no other running test has, of at most 10 characters.
 pub fn unique(tag: &str) -> String {
     static NAMES: AtomicU8 = AtomicU8::new(b'a');
     let last = char::from(NAMES.fetch_add(1, Ordering::Relaxed));
     format!("{tag}{}{last}", std::process::id())
 }
 
-/// A pair of virtual interfaces, both up: this one is the switch's.
+/// A pair of virtual interfaces, both up; this end belongs to the switch.
 #[derive(Debug)]
 pub struct Veth(pub String);
 
@@ -24,7 +24,7 @@ impl Veth {
     /// Makes one.
     ///
     /// # Errors
-    /// Without root, or where the kernel has none.
+    /// Without root, or if the kernel does not support them.
     pub fn new() -> Result<Self> {
         let veth = Self(unique("vv"));
         let (ours, theirs) = (&veth.0, veth.peer());
@@ -42,7 +42,7 @@ impl Veth {
 
 impl Drop for Veth {
     fn drop(&mut self) {
-        // One that was not made is not there.
+        // An end that was not created does not exist.
         let _ = ip(&format!("link del {}", self.0));
     }
 }
@@ -55,7 +55,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Makes them; the n-th has the address n of `network`, `10.99.0`.
+    /// Creates them; the n-th has the address n of `network`, `10.99.0`.
     ///
     /// # Errors
     /// Without root.
@@ -68,14 +68,14 @@ impl Hosts {
             let name = hosts.name(host);
             ip(&format!("netns add {name}"))?;
             hosts.join(host, &format!("{network}.{n}"))?;
-            // Nothing is said unasked. Without IPv6 there is nothing to turn off.
+            // Keep the kernel from sending packets by itself. Without IPv6 there is nothing to disable.
             let off = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1";
             let _ = output(&mut hosts.inside(host, off));
         }
         Ok(hosts)
     }
 
-    /// Makes the pair of interfaces between a host and the switch.
+    /// Creates the pair of interfaces between a host and the switch.
     ///
     /// # Errors
     /// Without root, or where there is one.
@@ -97,7 +97,7 @@ impl Hosts {
         format!("{}{host}", self.tag)
     }
 
-    /// A command of words that runs on a host.
+    /// A command that runs on a host.
     pub fn inside(&self, host: impl Display, command: &str) -> Command {
         let mut words = command.split_whitespace();
         let mut command = inside(&self.name(host), words.next().unwrap_or_default());
@@ -109,7 +109,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for host in self.names {
-            // A namespace takes its interface, and so the pair, with it.
+            // Deleting a namespace deletes its interface, and so the pair.
             let _ = ip(&format!("netns del {}", self.name(host)));
         }
     }

@@ -1,17 +1,17 @@
-//! What programs answer over HTTP.
+//! Reads programs' responses over HTTP.
 
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// The most that is read of an answer.
+/// Largest part of a response that is read.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Status and text of an answer, of an error too.
+/// Status and text of a response, including errors.
 ///
 /// # Errors
-/// When nobody answers.
+/// If there is no response.
 pub fn answer(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let url = format!("http://{address}{path}");
     let request = ureq::get(&url).config().http_status_as_error(false).build();
@@ -37,7 +37,7 @@ pub fn text(address: SocketAddr, path: &str) -> Option<String> {
     get(address, path).ok()
 }
 
-/// The JSON at a path; null where there is none.
+/// The JSON at a path; null if there is none.
 pub fn json(address: SocketAddr, path: &str) -> Value {
     let text = text(address, path).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Hugepages of the machine, reserved for as long as they are used.
+//! Hugepages of the machine, reserved while they are used.
 
 use std::{fs, io};
 
@@ -7,16 +7,16 @@ const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 /// Free hugepages, reserved if there were too few; those are given back on drop.
 #[derive(Debug)]
 pub struct Hugepages {
-    /// The reservation to go back to, if it was changed.
+    /// The reservation to restore, if it was changed.
     reserved_before: Option<u64>,
 }
 
 impl Hugepages {
-    /// Makes sure that `mebibytes` of hugepages are free. Fails where there are too few and no
-    /// more can be reserved (which takes root, and memory that is not fragmented); nothing has changed then.
+    /// Makes sure that `mebibytes` of hugepages are free. Fails, without changing anything, if there are too few and no
+    /// more can be reserved, which needs root and unfragmented memory.
     ///
     /// # Errors
-    /// Those of the files of `/proc`, and where too few are free.
+    /// Those of the files in `/proc`, or if too few are free.
     pub fn reserve(mebibytes: u64) -> io::Result<Self> {
         let missing = missing_pages(mebibytes)?;
         let mut reservation = Self {
@@ -51,7 +51,7 @@ impl Drop for Hugepages {
 /// Hugepages that are missing for `mebibytes` to be free.
 ///
 /// # Errors
-/// Where `/proc/meminfo` has no number of them.
+/// If `/proc/meminfo` does not have their number.
 pub fn missing_pages(mebibytes: u64) -> io::Result<u64> {
     let page_kib = meminfo("Hugepagesize")?.max(1);
     let wanted = (mebibytes * 1024).div_ceil(page_kib);

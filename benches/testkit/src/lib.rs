@@ -1,19 +1,19 @@
-//! What the benches share, and no more:
+//! Code shared by benches and tests:
 //!
-//! - [`process`]: child processes that end with their owner, and waiting that the user can interrupt.
-//! - [`browser`]: a real browser, and what its page shows.
+//! - [`process`]: child processes that end when they are dropped, and waiting that the user can interrupt.
+//! - [`browser`]: a real browser and its page.
 //! - [`namespace`]: namespaces that end with their process.
 //! - [`frr`]: routers with OSPF in namespaces.
 //! - [`hosts`]: virtual interfaces and hosts of a test.
-//! - [`http`]: what programs answer.
-//! - [`hugepages`]: reserved, and given back.
+//! - [`http`]: programs' responses.
+//! - [`hugepages`]: temporary reservations.
 //! - [`golden`]: bytes that earlier versions of the programs wrote.
-//! - [`nats`]: a NATS server of one's own.
+//! - [`nats`]: a private NATS server.
 //! - [`page`]: the page of a switch or a station in that browser.
 //! - [`pcap`]: captures, written and read.
 //! - [`terminal`]: a pseudo-terminal.
 //!
-//! What it is not: it measures nothing and prints nothing.
+//! It measures nothing and prints nothing.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ pub mod pcap;
 pub mod process;
 pub mod terminal;
 
-/// A file in `../shared`, where other people's captures and networks are; `None`, with a message, where it is missing. CI has
-/// it.
+/// A file in `../shared`, the folder with third-party captures and networks; `None`, with a message, if it is missing.
+/// CI has it.
 pub fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared")
@@ -44,7 +44,7 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Says that a test was skipped, which CI does not accept.
+/// Prints that a test was skipped, which CI does not accept.
 ///
 /// # Panics
 /// In CI.

@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::process::output;
 use crate::skip;
 
-/// Set where this process is in the testbed's namespaces already.
+/// Set if this process is already in the testbed's namespaces.
 const INSIDE: &str = "VERNIER_TESTBED";
 
 /// Replaces this process by the same program in namespaces of its own (network, mounts, processes), unless
@@ -36,7 +36,8 @@ pub fn enter() -> Result<()> {
     Err(error).context("cannot start unshare")
 }
 
-/// For a test that needs root: goes into a network of its own, with loopback. Returns `false` where the test has to be skipped.
+/// For a test that needs root: enters a network of its own, with loopback. Returns `false` if the test has to be
+/// skipped.
 ///
 /// # Errors
 /// As [`enter`].
@@ -50,14 +51,14 @@ pub fn own_network() -> Result<bool> {
     Ok(true)
 }
 
-/// Makes `/run/netns` and `/sys` those of these namespaces, so that `ip netns` works in them.
+/// Mounts `/run/netns` and `/sys` for these namespaces, so that `ip netns` works in them.
 ///
 /// # Errors
-/// Outside of namespaces of its own, or when something cannot be mounted.
+/// Outside such namespaces, or if something cannot be mounted.
 pub fn prepare() -> Result<()> {
     ensure!(
         std::env::var_os(INSIDE).is_some(),
-        "the testbed is built in namespaces of its own only"
+        "the testbed is built only in namespaces of its own"
     );
     mount("tmpfs", "/run/netns")?;
     mount("sysfs", "/sys")
@@ -75,7 +76,7 @@ pub fn mount(kind: &str, folder: &str) -> Result<()> {
 /// Calls `ip` with arguments that have no spaces in them.
 ///
 /// # Errors
-/// When it fails: with what it says.
+/// If it fails, with its output.
 pub fn ip(arguments: &str) -> Result<()> {
     output(Command::new("ip").args(arguments.split(' '))).map(drop)
 }
@@ -87,13 +88,14 @@ pub fn inside(space: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Runs something in a network namespace of the testbed, on a thread that ends there. Processes that it starts are there, too.
+/// Runs a function in a network namespace of the testbed, on a separate thread. Processes that it starts are in the
+/// namespace, too.
 ///
 /// # Errors
 /// When there is no such namespace.
 ///
 /// # Panics
-/// When what runs panics.
+/// If the function panics.
 pub fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> Result<T> {
     let file = fs::File::open(format!("/run/netns/{space}"))
         .with_context(|| format!("there is no namespace {space}"))?;
@@ -107,7 +109,7 @@ pub fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> Result<T>
     })
 }
 
-/// Makes a pair of interfaces, both up and as on a wire: `outer` here, and `eth0` with this address in a namespace.
+/// Creates a pair of interfaces, both up and as on a wire: `outer` here, and `eth0` with this address in a namespace.
 ///
 /// # Errors
 /// Without root, or where there is one.
@@ -117,12 +119,12 @@ pub fn join(space: &str, outer: &str, address: &str) -> Result<()> {
     ))?;
     ip(&format!("-n {space} addr add {address}/24 dev eth0"))?;
     ip(&format!("-n {space} link set eth0 up"))?;
-    // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
+    // Otherwise TCP arrives with partial checksums and in frames larger than the MTU.
     switch_offloads_off(&mut inside(space, "ethtool"), "eth0")?;
     set_up(outer)
 }
 
-/// Makes a pair of interfaces here, both up and as on a wire.
+/// Creates a pair of interfaces here, both up and as on a wire.
 ///
 /// # Errors
 /// Without root, or where there is one.
@@ -141,8 +143,8 @@ pub fn set_up(interface: &str) -> Result<()> {
     ip(&format!("link set {interface} up"))
 }
 
-/// Packets of an interface are then as on a wire: not merged, and with checksums of their own. `ethtool` is the command to
-/// call it by, perhaps in a namespace.
+/// Makes packets of an interface look as on a wire: not merged, and with complete checksums. `ethtool` is the command,
+/// perhaps in a namespace.
 ///
 /// # Errors
 /// When it fails.

@@ -1,4 +1,4 @@
-//! A NATS server of one's own, with JetStream: Debian's, from the package or unpacked beside the sources.
+//! A private NATS server with JetStream: Debian's, installed or unpacked next to the sources.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{Process, free_address};
 
-/// A server, which ends with its owner. Its store stays in its folder.
+/// A server, which ends when this value is dropped. Its store stays in its folder.
 #[derive(Debug)]
 pub struct NatsServer {
     address: SocketAddr,
@@ -16,7 +16,7 @@ pub struct NatsServer {
     process: Option<Process>,
 }
 
-/// The program: unpacked beside the sources, installed, or wherever `PATH` has it.
+/// The program: unpacked next to the sources, installed, or in `PATH`.
 fn program() -> &'static str {
     let unpacked = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -31,7 +31,7 @@ impl NatsServer {
     /// Starts one on a free port of loopback, with its store in `folder`, and `more` lines of configuration.
     ///
     /// # Errors
-    /// When there is no program, or it does not listen: with its log.
+    /// If there is no program, or it does not listen; the error has its log.
     pub fn start(folder: &Path, more: &str) -> Result<Self> {
         Self::start_at(free_address()?, folder, more)
     }
@@ -73,7 +73,7 @@ impl NatsServer {
         })
     }
 
-    /// Ends it as SIGKILL does.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         self.process = None;
     }
@@ -83,7 +83,7 @@ impl NatsServer {
         format!("nats://{}", self.address)
     }
 
-    /// The id of its process, while it runs.
+    /// Its process id, while it runs.
     pub fn id(&self) -> Option<u32> {
         self.process.as_ref().map(|process| process.child.id())
     }

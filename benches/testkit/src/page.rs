@@ -1,4 +1,4 @@
-//! The page of a switch or a station in a real browser: what its tables say, and how it looks.
+//! The page of a switch or a station in a real browser: contents of its tables, and pictures.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::browser::{Browser, literal};
 use crate::process::until;
 
-/// How long figures of a page and of an answer may be of different epochs.
+/// How long page and API may show different epochs.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Widths of windows in pixels, and whether they are dark.
@@ -21,19 +21,19 @@ const LOOKS: [(u32, u32, bool); 4] = [
     (1_600, 900, false),
 ];
 
-/// Every cell with a value: by the row's key and the column, or by the name alone in a list of facts.
+/// Every cell with a value, by row key and column, or in a list of facts by name.
 const CELLS: &str = "Object.fromEntries([...document.querySelectorAll('main [data-f][data-v]')].map((cell) => {
     const row = cell.closest('[data-key]');
     return [(row ? row.dataset.key.replaceAll('\\n', ' ') + ' | ' : '') + cell.dataset.f, [cell.dataset.v, cell.textContent]];
 }))";
 
-/// What should be shown: a number with its text, by the row's key and the column.
+/// Expected cells: a number with its text, by row key and column.
 pub type Expected = BTreeMap<String, (f64, String)>;
 
-/// What cells show, by their names: the value that each was made of, and what people read.
+/// Cells by name: the underlying value, and the displayed text.
 pub type Cells = BTreeMap<String, [String; 2]>;
 
-/// Adds a number, if there is one, with the text that it should have.
+/// Adds a number, if there is one, with its expected text.
 pub fn add(
     expected: &mut Expected,
     name: String,
@@ -60,12 +60,12 @@ pub fn list(answer: &Value) -> impl Iterator<Item = &Value> {
     answer.as_array().into_iter().flatten()
 }
 
-/// A text of an answer; empty where it is none.
+/// A text in a response; empty if it is not a string.
 pub fn text(answer: &Value) -> &str {
     answer.as_str().unwrap_or_default()
 }
 
-/// How a count is written, from a number of JSON.
+/// Formats a count from a JSON number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -78,7 +78,7 @@ pub fn whole(write: fn(u64) -> String) -> impl Fn(f64) -> String + Copy {
 /// The page in a browser.
 #[derive(Debug)]
 pub struct Page {
-    /// The browser, for what is not here.
+    /// The browser, for other commands.
     pub browser: Browser,
     address: String,
     pictures: PathBuf,
@@ -101,7 +101,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Goes to a view, such as `segments/east/west/all`, and waits until it is drawn.
+    /// Opens a view, such as `segments/east/west/all`, and waits until it is drawn.
     ///
     /// # Errors
     /// When it is not.
@@ -114,7 +114,7 @@ impl Page {
         ))
     }
 
-    /// The epoch that the view's figures are of.
+    /// The epoch of the view's figures.
     ///
     /// # Errors
     /// As [`Browser::value`].
@@ -133,20 +133,20 @@ impl Page {
         Ok(serde_json::from_value(self.browser.value(CELLS)?)?)
     }
 
-    /// Waits until the page shows exactly what an answer says; `expected` makes of the answer what should be shown.
+    /// Waits until the page shows exactly the data of a response; `expected` converts the response to cells.
     ///
     /// # Errors
-    /// Where it never does: the last difference.
+    /// If it never does; the error has the last difference.
     pub fn shows(
         &mut self,
         mut expected: impl FnMut() -> Option<(Option<u64>, Expected)>,
     ) -> Result<()> {
         let mut last = None;
-        let complaint = "the page never showed what the API says";
+        let complaint = "the page never showed the data of the API";
         let is_shown = until(PATIENCE, complaint, || {
             let before = expected();
             let shown = (self.epoch()?, self.cells()?);
-            // One answer from before and after: nothing has changed in between.
+            // The same response before and after: nothing has changed in between.
             last = match (before, expected()) {
                 (Some(before), Some(after)) if before == after => difference(&before, &shown),
                 _ => Some("the answers differ".to_owned()),
@@ -156,15 +156,15 @@ impl Page {
         is_shown.with_context(|| last.unwrap_or_default())
     }
 
-    /// Pictures of the view, narrow and wide, light and dark: `NAME-400-dark.png`. Nothing may be wider than the window, and
-    /// the page may complain of nothing.
+    /// Takes pictures of the view, narrow and wide, light and dark: `NAME-400-dark.png`. Nothing may be wider than the
+    /// window, and the page must not complain.
     ///
     /// # Errors
-    /// Where one of these does not hold.
+    /// If one of these does not hold.
     pub fn pictures(&mut self, name: &str) -> Result<()> {
         for (width, height, is_dark) in LOOKS {
             self.browser.look(width, height, is_dark)?;
-            // Charts are as wide as the window when they are drawn the next time.
+            // Charts get the width of the window when they are next drawn.
             std::thread::sleep(Duration::from_millis(1_300));
             let wide = self
                 .browser
@@ -182,7 +182,7 @@ impl Page {
         Ok(())
     }
 
-    /// The text of the first element that a selector finds.
+    /// The text of the first element that matches a selector.
     ///
     /// # Errors
     /// As [`Browser::value`], and without one.
@@ -195,7 +195,7 @@ impl Page {
     }
 }
 
-/// The first difference between what should be shown and what is.
+/// The first difference between expected and shown cells.
 fn difference(
     (epoch, expected): &(Option<u64>, Expected),
     (shown_epoch, shown): &(Option<u64>, Cells),

@@ -11,7 +11,7 @@ const MAGIC_US: u32 = 0xa1b2_c3d4;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
 const FILE_HEADER_BYTES: usize = 24;
 const PACKET_HEADER_BYTES: usize = 16;
-/// Where in a packet's header the number of captured bytes is.
+/// Offset of the number of captured bytes in a packet's header.
 const CAPTURED_BYTES: std::ops::Range<usize> = 8..12;
 
 /// Writes a capture, frame by frame.
@@ -34,7 +34,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, frames: 0 })
     }
 
-    /// Writes a frame, one microsecond after the one before it.
+    /// Writes a frame, one microsecond after the previous one.
     ///
     /// # Errors
     /// Those of `out`; a frame of 4 GiB.
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The frame of a UDP datagram over IPv4 with this identification, from an address and a port to others.
+/// A frame with a UDP datagram over IPv4 with this identification, from an address and port to another.
 pub fn udp_frame(id: u16, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), payload: &[u8]) -> Vec<u8> {
     let ethernet = ethernet::Repr {
         destination: [2, 0, 0, 0, 0, 1],
@@ -80,7 +80,7 @@ pub fn udp_frame(id: u16, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), payload: &
     [&ethernet.emit()[..], &ip.emit(), &udp.emit(), payload].concat()
 }
 
-/// The frames of a capture in this machine's byte order; a last one that was cut off is left out.
+/// The frames of a capture in this machine's byte order; a truncated last frame is left out.
 ///
 /// # Errors
 /// When `bytes` are not such a capture.

@@ -1,4 +1,4 @@
-//! Child processes that end with their owner, and waiting that the user can interrupt.
+//! Child processes that end when they are dropped, and waiting that the user can interrupt.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,10 +16,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// How long a process may take to start, to answer, or to end.
+/// Time limit for a process to start, answer or end.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time between two checks of a condition that is waited for.
+/// Time between two checks while waiting for a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A child process. It is killed when this is dropped.
@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Process {
     /// The child.
     pub child: Child,
-    /// Where its standard error goes, if into a file.
+    /// File of its standard error, if any.
     log: Option<PathBuf>,
 }
 
@@ -64,8 +64,8 @@ impl Process {
         Self::start_logged(command.stdin(Stdio::null()).stdout(Stdio::null()), log)
     }
 
-    /// Starts a `vernierd` with `config`. Its files are `NAME.json` and `NAME.log` in `folder`. `command` is
-    /// the program, perhaps with a tool before it.
+    /// Starts a `vernierd` with `config`. Its files are `NAME.json` and `NAME.log` in `folder`. `command` is the
+    /// program, perhaps run by a tool.
     ///
     /// # Errors
     /// As [`Process::start_logged`].
@@ -84,7 +84,7 @@ impl Process {
     /// The contents of its log; empty without one.
     pub fn log(&self) -> String {
         let log = self.log.as_ref().map(fs::read_to_string);
-        // A log that cannot be read must not hide the error that it was to explain.
+        // An unreadable log must not hide the error that it should explain.
         log.and_then(io::Result::ok).unwrap_or_default()
     }
 
@@ -102,7 +102,7 @@ impl Process {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
-    /// Waits until it has ended with success.
+    /// Waits until it has exited successfully.
     ///
     /// # Errors
     /// When it fails, takes longer than [`PATIENCE`], or the user interrupts.
@@ -116,7 +116,7 @@ impl Process {
         })
     }
 
-    /// Asks it to end and waits for that; its log.
+    /// Asks it to end and waits; returns its log.
     ///
     /// # Errors
     /// As [`Process::wait`].
@@ -137,7 +137,7 @@ impl Process {
         }
     }
 
-    /// Calls `ask` until it has an answer, as long as the process runs.
+    /// Calls `ask` until it returns a value, as long as the process runs.
     ///
     /// # Errors
     /// As [`until`] with [`PATIENCE`], and when the process ends.
@@ -159,16 +159,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended already, or nothing better can be done.
+        // It has already ended, or nothing else can be done.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Calls `ask` until it has an answer.
+/// Calls `ask` until it returns a value.
 ///
 /// # Errors
-/// Those of `ask`; `complaint` when there is no answer within `patience`; or the user interrupts.
+/// Those of `ask`; `complaint` if there is no value within `patience`; or if the user interrupts.
 pub fn until<T>(
     patience: Duration,
     complaint: &str,
@@ -186,7 +186,7 @@ pub fn until<T>(
     }
 }
 
-/// Work on a thread of its own, which is to end when its flag is set: when this is ended, or dropped.
+/// Work on a separate thread, which must end when its flag is set, by `end` or when this value is dropped.
 #[derive(Debug)]
 pub struct Background<T = ()> {
     stop: Arc<AtomicBool>,
@@ -216,15 +216,15 @@ impl<T: Send + 'static> Background<T> {
 impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A panic was shown on its thread.
+        // Its thread has already reported the panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Waits until a condition holds, however slow the machine is: the limit is a guard against hanging.
+/// Waits until a condition holds, even on a slow machine; the limit only guards against hanging.
 ///
 /// # Panics
-/// When it does not hold in the end.
+/// If it does not hold in the end.
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let held = until(4 * PATIENCE, what, || Ok(condition().then_some(())));
     assert!(held.is_ok(), "waited in vain: {what}");
@@ -268,7 +268,7 @@ pub fn output(command: &mut Command) -> Result<String> {
 /// Whether the user has interrupted this process.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on SIGINT and SIGTERM do not end this process: all waiting fails once one has come.
+/// Keeps SIGINT and SIGTERM from ending this process; instead, all waiting fails once one has been received.
 ///
 /// # Errors
 /// When no handler can be installed.
@@ -294,7 +294,7 @@ pub fn check_wanted() -> Result<()> {
     Ok(())
 }
 
-/// How `program` ends: 0 if all was kept, else 1, with the error on standard error.
+/// Exit code of `program`: 0 if all limits were kept, otherwise 1, with the error on standard error.
 pub fn exit_code(program: &str, is_kept: Result<bool>) -> ExitCode {
     let is_kept = is_kept.unwrap_or_else(|error| {
         eprintln!("{program}: {error:#}");
@@ -312,8 +312,8 @@ pub fn beside_this_program(name: &str) -> Result<PathBuf> {
     Ok(program.with_file_name(name))
 }
 
-/// DPDK's device for one end of shared memory with another process. `role` is `server` or `client`; both ends have one
-/// `id` and `socket`. Its rings are the longest that there are: 2^14 frames.
+/// DPDK's device for one end of shared memory with another process. `role` is `server` or `client`; both ends have the
+/// same `id` and `socket`. Its rings have the maximum length, 2^14 frames.
 pub fn memif(name: &str, role: &str, id: usize, socket: &Path) -> String {
     let socket = socket.display();
     format!("net_memif{name},role={role},id={id},socket={socket},socket-abstract=no,rsize=14")
@@ -327,7 +327,7 @@ pub fn resident_kib(id: u32) -> Result<u64> {
     memory_kib(id, "VmRSS:")
 }
 
-/// The most memory that a process had in use at any time, in KiB.
+/// The peak memory of a process, in KiB.
 ///
 /// # Errors
 /// When there is no such process.
@@ -342,8 +342,8 @@ fn memory_kib(id: u32, which: &str) -> Result<u64> {
     Ok(kib.trim().parse()?)
 }
 
-/// An address on loopback that no process uses, for a program that does not choose its port itself. It stays reserved, as ports
-/// of [`free_ports`] do.
+/// An unused address on loopback, for a program that does not choose its port itself. It stays reserved, like the ports
+/// of [`free_ports`].
 ///
 /// # Errors
 /// When there is none.
@@ -351,11 +351,12 @@ pub fn free_address() -> Result<SocketAddr> {
     Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)?)))
 }
 
-/// The names that reserve ports for this process.
+/// Names that reserve ports for this process.
 static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
-/// The first of `count` (1 or more) successive ports on 127.0.0.1 that no process uses, by TCP or UDP. They stay reserved
-/// until this process ends: no other call returns them, and they are below the ephemeral ports that Linux chooses from.
+/// Returns the first of `count` (1 or more) consecutive ports on 127.0.0.1 that no process uses for TCP or UDP. They
+/// stay reserved until this process ends: no other call returns them, and they are below the ephemeral ports that Linux
+/// chooses from.
 ///
 /// # Errors
 /// When there are none.
@@ -372,8 +373,8 @@ pub fn free_ports(count: u16) -> Result<u16> {
     Ok(first)
 }
 
-/// Reserves a port, unless it is reserved or in use: takes a name in the network namespace, which this process gives up when
-/// it ends.
+/// Reserves a port, unless it is reserved or in use, by a name in the network namespace that is released when this
+/// process ends.
 fn reserve(port: u16) -> Option<UnixListener> {
     let name = unix::SocketAddr::from_abstract_name(format!("vernier-port-{port}")).ok()?;
     let reserved = UnixListener::bind_addr(&name).ok()?;

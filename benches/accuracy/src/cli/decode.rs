@@ -1,4 +1,4 @@
-//! `vernier-accuracy decode`: the delays of flows from cells that anyone counted.
+//! `vernier-accuracy decode`: the delays of flows from the cells of any program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub(super) struct Decode {
     #[arg(long, value_name = "FILE")]
     cells: PathBuf,
 
-    /// Flows: `flow,packets,col_0,...[,rli_mean_ns]`; packets that are not given are decoded
+    /// Flows: `flow,packets,col_0,...[,rli_mean_ns]`; missing packets are decoded
     #[arg(long, value_name = "FILE")]
     flows: PathBuf,
 
@@ -33,27 +33,27 @@ pub(super) struct Decode {
     #[arg(long, value_name = "K", default_value_t = 1)]
     k: u32,
 
-    /// Components of the prior, 1 to 3; 2 or 3 where delays differ widely between flows
+    /// Components of the prior, 1 to 3; use 2 or 3 if delays differ widely between flows
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
     components: u8,
 
-    /// Share of packets that each row samples, separated by commas; by default all take every packet
+    /// Share of packets that each row samples, separated by commas [default: all packets]
     #[arg(long, value_name = "P,P,...", value_delimiter = ',')]
     row_probabilities: Vec<f64>,
 
-    /// Columns of a row; by default one more than the greatest that the files name
+    /// Columns of a row [default: one more than the greatest in the files]
     #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..=i64::from(SKETCH_COLUMNS_MAX)))]
     columns: Option<u32>,
 
-    /// Weights of flows whose packets count more than once: `flow,weight`; others weigh 1
+    /// Weights of flows whose packets count more than once: `flow,weight`; the weight of others is 1
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
 
-    /// Sweeps of joint decoding at most; by default 10 for one component, 20 for more
+    /// Maximum sweeps of joint decoding [default: 10 for one component, 20 for more]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
     sweeps: Option<u16>,
 
-    /// Where to write the estimates; - is standard output
+    /// Output file for the estimates; - is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -85,7 +85,7 @@ impl Decode {
         let decode = |feature| sketched.decode(Some(&flows.packets), feature, &options);
         let joint = decode(&[]).context("joint decoding")?;
         report("joint", &joint);
-        // Where any flow has an RLI mean.
+        // If any flow has an RLI mean.
         let mut hybrid = None;
         if flows.rli_mean_ns.iter().any(|mean| mean.is_finite()) {
             let decoded = decode(&flows.rli_mean_ns).context("hybrid decoding")?;
@@ -104,7 +104,7 @@ impl Decode {
         hybrid: Option<&Decoded>,
     ) -> Result<()> {
         let header = "flow,packets,paper_ns,joint_ns,joint_sd_ns,hybrid_ns";
-        // Where nothing is known, the mean is a placeholder.
+        // If nothing is known, the mean is a placeholder.
         let mean = |flow: &FlowDelay| match flow.source {
             Source::Nothing => f64::NAN,
             _ => flow.mean_ticks,
@@ -126,7 +126,7 @@ impl Decode {
     }
 }
 
-/// The sketch that both files speak of.
+/// The sketch that both files describe.
 fn layout(arguments: &Decode, cells: &[(u64, CellRecord)], flows: &FlowList) -> Result<LdsLayout> {
     let named = cells.iter().map(|(_, cell)| cell.column);
     let greatest = named.chain(flows.columns.iter().copied()).max();
@@ -187,7 +187,7 @@ fn delay_cells(layout: LdsLayout, named: &[(u64, CellRecord)]) -> Result<DelayCe
     Ok(DelayCells::new(layout, cells)?)
 }
 
-/// What a reader of the estimates should know, on standard error.
+/// Prints warnings about the estimates on standard error.
 fn report(name: &str, decoded: &Decoded) {
     if let Some(fallback) = decoded.fallback {
         eprintln!("{name}: the paper's estimator instead of joint decoding: {fallback:?}");
@@ -199,7 +199,7 @@ fn report(name: &str, decoded: &Decoded) {
     }
 }
 
-/// Changes under this, relative to the largest estimate, are no reason to warn.
+/// Changes below this, relative to the largest estimate, give no warning.
 const SETTLED: f64 = 1e-3;
 
 fn in_words(warning: &Warning, decoded: &Decoded) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `vernier-accuracy dump`: a sketch of the acceptance trace as CSV, with the truth beside it.
+//! `vernier-accuracy dump`: writes a sketch of the acceptance trace as CSV, with the truth.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub(super) struct Dump {
     #[arg(long, value_name = "NAME", value_parser = possible(CASES.iter().map(|case| (case.name, case.title))))]
     case: String,
 
-    /// Folder to write to; made where it is missing
+    /// Output folder; created if necessary
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
@@ -44,7 +44,7 @@ struct Case {
     virtual_cells: u32,
     row_probabilities: [f64; 4],
     losses: Losses,
-    /// Whether RLI's means are in the file; only where nothing is lost.
+    /// Whether RLI's means are in the file; only without losses.
     has_rli: bool,
     /// Of three classes of flows; empty: all weigh 1.
     weights: &'static [u32],

@@ -1,4 +1,4 @@
-//! `vernier-accuracy lda`: the Lossy Difference Aggregator over packets of one's own.
+//! `vernier-accuracy lda`: the Lossy Difference Aggregator on the user's packets.
 
 use std::hash::Hasher as _;
 use std::io::Read;
@@ -32,7 +32,7 @@ pub(super) struct Lda {
     #[arg(long, value_name = "M", default_value_t = 1024)]
     rows: u32,
 
-    /// Share of packets that each bank samples, separated by commas: one bank for each
+    /// Share of packets that each bank samples, separated by commas
     #[arg(
         long,
         value_name = "P,P,...",
@@ -62,7 +62,7 @@ struct Findings {
     true_stddev_ns: Option<f64>,
 }
 
-/// A packet as it is kept until all are read.
+/// A packet, kept until all are read.
 struct Packet {
     hash: PacketHash,
     send_ps: i128,
@@ -107,8 +107,7 @@ fn hash_of(id: &[u8], seed: u64) -> PacketHash {
     PacketHash(hasher.finish())
 }
 
-/// Records all packets at both ends. Ticks are picoseconds where their sums fit into 63 bits, else
-/// nanoseconds.
+/// Records all packets at both ends. Ticks are picoseconds if their sums fit into 63 bits, otherwise nanoseconds.
 fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
     let origin = packets.first().map_or(0, |packet| packet.send_ps);
     let delays_ps = packets
@@ -118,7 +117,7 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
     let is_small = sum_ps < i128::from(i64::MAX);
     ensure!(
         sum_ps / 1_000 < i128::from(i64::MAX),
-        "they come to 2^63 ns or more; are both clocks of one origin?"
+        "they add up to 2^63 ns or more; do both clocks have the same origin?"
     );
     let ps_per_tick = if is_small { 1 } else { 1_000 };
     #[expect(

@@ -1,4 +1,4 @@
-//! `vernier-accuracy rli`: Reference Latency Interpolation over a link of one's own.
+//! `vernier-accuracy rli`: Reference Latency Interpolation on the packets of the user's link.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,15 +26,15 @@ pub(super) struct Rli {
     #[arg(long = "in", value_name = "FILE", default_value = "-")]
     input: PathBuf,
 
-    /// Bits that the link carries in a second
+    /// Bit rate of the link, bits per second
     #[arg(long, value_name = "B", value_parser = bits_per_second)]
     capacity_bps: u64,
 
-    /// Bytes that the link adds to each packet: 20 on Ethernet, 0 where the file has them in
+    /// Bytes that the link adds to each packet: 20 on Ethernet, 0 if the file includes them
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     overhead_bytes: u32,
 
-    /// Where to write the estimates; - is standard output
+    /// Output file for the estimates; - is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -43,16 +43,16 @@ fn bits_per_second(text: &str) -> Result<u64, String> {
     whole(text).ok_or_else(|| "give a whole number, such as 10000000000 or 10e9".to_owned())
 }
 
-/// Packets between two references that are interpolated; more of them are estimated by RLI-L.
+/// Largest number of packets between two references that are interpolated; the others are estimated by RLI-L.
 const BUFFER_PACKETS: usize = 1 << 16;
 
-/// Everything that the file says, packet by packet.
+/// The content of the file, packet by packet.
 struct Packets {
     /// Numbers of flows by name.
     numbers: HashMap<String, u32>,
-    /// What arrived: when, how long it is, and what it is; in the order of sending.
+    /// Received packets with time, length and kind, in the order of sending.
     arrivals: Vec<(u64, u32, Arrival)>,
-    /// Of each flow its name, packets that arrived, and the sum of their delays in picoseconds.
+    /// For each flow its name, received packets, and the sum of their delays in picoseconds.
     truth: Vec<(String, u64, i128)>,
     sender: ReferenceSender,
     regular: u64,
@@ -125,7 +125,7 @@ impl Rli {
         let (name, input) = open(&self.input)?;
         let mut packets = Packets::new();
         read_link(&name, input, |packet| packets.take(packet))?;
-        // In the order of arrival; the order of sending where that is the same.
+        // In the order of arrival and, for equal times, of sending.
         let arrivals = &mut packets.arrivals;
         arrivals.sort_by_key(|&(receive_ns, ..)| receive_ns.cast_signed());
         let estimate = |method: Method| {
@@ -166,7 +166,7 @@ impl Rli {
     }
 }
 
-/// What a reader of the estimates should know, on standard error.
+/// Prints warnings about the estimates on standard error.
 fn report(counters: &ReceiverCounters) {
     if counters.references == 0 {
         eprintln!("rli: no reference arrived, so nothing can be estimated");
@@ -176,7 +176,7 @@ fn report(counters: &ReceiverCounters) {
         (counters.lost_references, "references were lost"),
         (
             counters.stale_references,
-            "references were overtaken by later ones, and not used",
+            "references were overtaken by later ones and not used",
         ),
         (
             counters.early_packets,

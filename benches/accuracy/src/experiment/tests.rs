@@ -49,7 +49,7 @@ fn looked_at(name: &str, seeds: u32, scale: f64) -> Vec<Table> {
     for row in one.iter().flat_map(|table| &table.rows) {
         assert!(row.ours.is_finite(), "{row:?}");
     }
-    // In print: a group without flows has no median, and not a number is unlike itself.
+    // Compared as text, because a group without flows has no median, and NaN does not equal itself.
     assert!(format!("{one:?}") == format!("{other:?}"), "figures differ");
     one
 }
@@ -112,7 +112,7 @@ fn lda() {
     let width = row("width of the interval");
     assert!(width.ours < 1.0, "{width:?}");
 
-    // Lists mend what they reach, and nothing is gained without.
+    // Lists repair packets within their reach; without them nothing is gained.
     let alone = |row| other(row, "LDA alone");
     let near = row("usable cells: 100 % overtaken by up to 100, 0 % loss");
     assert!((near.ours - 100.0).abs() < 1e-9, "{near:?}");
@@ -153,7 +153,7 @@ fn hybrid() {
         let is_ratio = row.check.contains("the better of");
         assert!(!is_ratio || row.ours < 1.5, "{row:?}");
     }
-    // In one queue references see what happens: both together beat either by far.
+    // In one queue references see the delays of the packets: both together are far better than either.
     let fifo = &tables[0].rows[1];
     for other in &fifo.others {
         assert!(fifo.ours < 0.7 * other.figure, "{fifo:?}");
@@ -174,7 +174,7 @@ fn rli() {
         ratios.len() == 8 && ratios.iter().all(|ratio| *ratio < 1.0),
         "{ratios:?}"
     );
-    // Algorithm 1 leaves most packets to long gaps; with a steady rate it comes near to a fixed one.
+    // With Algorithm 1, most packets are in long gaps; with a steady rate it is almost as good as a fixed one.
     let adaptive = row(&tables, "RLI, adaptive: 93 %, heavy");
     let steady = row(&tables, "RLI, adaptive, smoothing 0.02: 93 %, heavy");
     assert!(adaptive.ours > 1.5, "{adaptive:?}");

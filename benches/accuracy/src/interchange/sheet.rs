@@ -1,24 +1,23 @@
-//! A CSV file with a header, read line by line within bounds, and numbers as such files have them.
+//! A CSV file with a header, read line by line within limits, and its numbers.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, Trim};
 
-/// Most bytes of a line.
+/// Longest line in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 16;
 /// Most columns.
 const COLUMNS_MAX: usize = 256;
-/// Most lines after the header.
+/// Largest number of lines after the header.
 const LINES_MAX: u64 = 1 << 24;
 
-/// A CSV file that cannot be used: which, where, why, and what to do.
+/// An error in a CSV file: its place, the reason, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(String);
 
-/// Gives one line at a time, so that lines can be counted, and no more of it than is allowed, so
-/// that none takes unbounded memory.
+/// Returns one line at a time, so that lines can be counted, up to a maximum length, so that memory is bounded.
 struct Bounded<R> {
     input: BufReader<R>,
     left: usize,
@@ -48,7 +47,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// A file under way, and its present line.
+/// A file being read, and its current line.
 pub(super) struct Sheet<R> {
     file: String,
     reader: csv::Reader<Bounded<R>>,
@@ -90,13 +89,13 @@ impl<R: Read> Sheet<R> {
         Ok(sheet)
     }
 
-    /// The column called `name`, where there is one.
+    /// The column `name`, if there is one.
     pub(super) fn optional(&self, name: &str) -> Result<Option<usize>, ReadError> {
         let named = self.header.iter().enumerate();
         let mut named = named.filter(|(_, header)| *header == name);
         match (named.next(), named.next()) {
             (found, None) => Ok(found.map(|(index, _)| index)),
-            _ => Err(self.error_at(1, &format!("column {name} is named twice; leave one"))),
+            _ => Err(self.error_at(1, &format!("column {name} occurs twice; leave one"))),
         }
     }
 
@@ -180,7 +179,7 @@ impl<R: Read> Sheet<R> {
         self.record.get(column).unwrap_or_default()
     }
 
-    /// What is in `column`; `None` where nothing is. `expected` says what may be.
+    /// The value in `column`; `None` if it is empty. `expected` describes valid values.
     pub(super) fn field<T>(
         &self,
         column: usize,
@@ -193,7 +192,7 @@ impl<R: Read> Sheet<R> {
         self.needed(column, expected, parse).map(Some)
     }
 
-    /// As [`field`](Self::field), where something must be.
+    /// As [`field`](Self::field), for a required value.
     pub(super) fn needed<T>(
         &self,
         column: usize,
@@ -213,7 +212,7 @@ impl<R: Read> Sheet<R> {
     }
 }
 
-/// Most digits of a decimal, so that they fit into 128 bits.
+/// Largest number of digits of a decimal, so that it fits into 128 bits.
 const DIGITS_MAX: usize = 38;
 
 /// A decimal as most programs write it (`-12`, `3.50`, `1.7e+18`), times 10^`shift` and rounded to the nearest integer; and
@@ -254,7 +253,7 @@ pub(crate) fn whole(text: &str) -> Option<u64> {
     exact.then(|| u64::try_from(value).ok()).flatten()
 }
 
-/// A whole number of at most so much.
+/// A whole number up to a maximum.
 pub(super) fn whole_to(most: u32) -> impl FnOnce(&str) -> Option<u32> {
     move |text| {
         let value = whole(text).and_then(|value| u32::try_from(value).ok());
@@ -262,8 +261,7 @@ pub(super) fn whole_to(most: u32) -> impl FnOnce(&str) -> Option<u32> {
     }
 }
 
-/// A sum of nanoseconds modulo 2^64, rounded to whole ones; negative ones as two's complement
-/// has them.
+/// A sum of nanoseconds modulo 2^64, rounded to whole ones; negative ones as two's complement.
 pub(super) fn wrapping_sum(text: &str) -> Option<u64> {
     let (value, _) = scaled(text, 0)?;
     let negative = || i64::try_from(value).ok().map(i64::cast_unsigned);
@@ -273,7 +271,7 @@ pub(super) fn wrapping_sum(text: &str) -> Option<u64> {
 /// Any 64 bits: a decimal, or hexadecimal behind `0x`.
 pub(super) fn bits(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        // Not to be misled by the sign that `from_str_radix` takes.
+        // `from_str_radix` would also accept a sign.
         Some(digits) if !digits.starts_with(['+', '-']) => u64::from_str_radix(digits, 16).ok(),
         Some(_) => None,
         None => whole(text),

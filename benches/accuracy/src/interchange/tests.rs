@@ -68,7 +68,7 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             "row,row,col,n_tx,s_tx_ns,d_tx,n_rx,s_rx_ns,d_rx\n",
-            "cells.csv, line 1: column row is named twice; leave one",
+            "cells.csv, line 1: column row occurs twice; leave one",
         ),
         (
             &format!("{CELLS}0,0,1,2,3\n"),
@@ -106,7 +106,7 @@ fn errors_say_where_and_what_to_do() {
         ),
         (
             &format!("{CELLS}1,7,1,2,3,1,2,3\n1,7,1,2,3,1,2,3\n"),
-            "cells.csv, line 3: row 1, col 7 stands already on line 2; leave one of them",
+            "cells.csv, line 3: row 1, col 7 is already on line 2; leave one of them",
         ),
         (
             &long,
@@ -199,7 +199,7 @@ fn errors_of_flows() {
         ),
         (
             "flow,packets,col_0\na,1,2\nb,1,2\na,1,2\n",
-            "flows.csv, line 4: flow a stands already on line 2; add them up or leave one",
+            "flows.csv, line 4: flow a is already on line 2; add them up or leave one",
         ),
         (
             "flow,packets,col_0,rli_mean_ns\na,1,2,inf\n",

@@ -1,6 +1,5 @@
-//! Packets that are overtaken around an epoch's rollover: LDA alone beside LDA with a stash (in the manner
-//! of Lee et al., "Fine-grained latency and loss measurements in the presence of reordering", SIGMETRICS
-//! 2011).
+//! Packets that are overtaken around an epoch's rollover: LDA alone compared with LDA with a stash (in the manner of
+//! Lee et al., "Fine-grained latency and loss measurements in the presence of reordering", SIGMETRICS 2011).
 
 use std::sync::Arc;
 
@@ -52,9 +51,9 @@ pub(super) fn plan<'a>(bench: &Arc<Bench<'a>>, plan: &mut Plan<'a>) {
              queue. A share of packets is held back and overtaken by up to R others each, at random. Packets \
              that the marker overtakes count in the next epoch at the receiver's end, and spoil a cell in \
              either. Ours: lists of {} packets on each side of the rollover (the default of a wire of \
-             10 Gb/s), which say where each belongs; beside it LDA alone and lists of {}. They hold up as long \
+             10 Gb/s), which show the epoch of each packet; compared with LDA alone and lists of {}. They work as long \
              as packets are moved by no more than half a list: with R = {} a list of {} is too short. \
-             FineComb's figures are drawn only. Means of both epochs and of {seeds} seeds.",
+             FineComb's figures are only in a plot. Means of both epochs and of {seeds} seeds.",
             packets(bench),
             STASHES[1],
             STASHES[2],
@@ -78,7 +77,7 @@ fn packets(bench: &Bench<'_>) -> usize {
     whole(PACKETS * bench.setting.scale).max(PACKETS_MIN)
 }
 
-/// How many packets are overtaken, by how many others at most, and how many are lost.
+/// Shares of packets that are overtaken and lost, and by how many others packets are overtaken at most.
 #[derive(Clone, Copy)]
 struct Case {
     share: f64,
@@ -168,7 +167,7 @@ struct Crossing {
     misplaced: usize,
 }
 
-/// What the LDAs of both epochs make of it, on average.
+/// Results of the LDAs of both epochs, on average.
 struct Outcome {
     /// Cells that can be read, and the error of the mean, in per cent.
     usable: f64,

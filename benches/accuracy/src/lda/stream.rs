@@ -13,7 +13,7 @@ use crate::traffic::{Crossing, mix};
 
 /// Mean delay in ticks: 0.2 us in picoseconds (Kompella et al. 2012, section IV-A).
 const MEAN_TICKS: f64 = 200_000.0;
-/// Where delays are drawn from; all have the same mean but the queue.
+/// Distributions of delays; all have the same mean except the queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delays {
     /// Of a shape, and the mean of a scale of 1: Gamma(1 + 1 / shape).
@@ -146,7 +146,7 @@ impl Probed {
     }
 }
 
-/// How near one LDA came.
+/// Errors of one LDA.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
     /// Relative error of the mean, per cent.

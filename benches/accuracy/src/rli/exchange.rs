@@ -22,7 +22,7 @@ pub const STREAM: StreamId = StreamId {
     queue: 0,
 };
 
-/// What the receiver's end sees.
+/// Events at the receiver's end.
 #[derive(Debug, Clone, Copy)]
 pub enum Arrival {
     /// A packet of a flow.
@@ -38,7 +38,7 @@ pub enum Arrival {
     Reference(Reference),
 }
 
-/// What the receiver's end says.
+/// Estimates at the receiver's end.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// Estimates, by number of flow.
@@ -109,7 +109,7 @@ impl Received {
 pub struct Exchange {
     /// Every packet, references among them.
     pub crossings: Vec<Crossing>,
-    /// What the references said, in the order of sending.
+    /// Content of the references, in the order of sending.
     references: Vec<Reference>,
     link: Link,
     capacity_bps: u64,
@@ -118,7 +118,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Sends traffic and, as the policy has it, references.
+    /// Sends traffic and references according to the policy.
     pub fn send(traffic: &Traffic, link: &LinkConfig, policy: Policy, seed: u64) -> Result<Self> {
         let mut injector = Injector::new(policy, Link::new(link.capacity_bps, 0)?)?;
         Self::send_by(traffic, link, seed, |packet, now_ns| {
@@ -130,8 +130,8 @@ impl Exchange {
         })
     }
 
-    /// Likewise, with a reference behind each regular packet that `is_due` says, of the packet and the
-    /// time in nanoseconds.
+    /// Likewise, with a reference behind each regular packet for which `is_due`, called with the packet and the time in
+    /// nanoseconds, returns true.
     pub fn send_by(
         traffic: &Traffic,
         link: &LinkConfig,
@@ -183,7 +183,7 @@ impl Exchange {
         range.unwrap_or_default()
     }
 
-    /// What a receiver makes of the packets that arrived.
+    /// A receiver's estimates from the packets that arrived.
     pub fn receive(&self, method: Method) -> Result<Received> {
         self.receive_into(method, |_| ())
     }

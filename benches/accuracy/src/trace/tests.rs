@@ -50,7 +50,7 @@ fn packets_lie_in_the_epoch_and_delays_around_their_modes() {
 fn references_see_the_first_queue() {
     let trace = Trace::generate(&Scenario::FIFO, 4, 0.02);
     let seen = mean(trace.references.iter().map(|reference| reference.delay_ns));
-    // 1.0 + .6 + .03 units; the queue wanders, so that its mean over a few seconds is not exact.
+    // 1.0 + .6 + .03 units; the backlog wanders, so its mean over a few seconds is not exact.
     assert!((seen / 163_000.0 - 1.0).abs() < 0.1, "{seen}");
     let truth = Truth::of(&trace, &Losses::None.on(&trace, 0));
     let all = mean(truth.mean_ns.iter().copied());

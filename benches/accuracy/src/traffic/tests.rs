@@ -176,7 +176,7 @@ fn what_is_no_capture_is_refused_with_a_reason() {
     for (bytes, expected) in [
         (&b""[..], "packet 0: "),
         (&[7; 100], "packet 0: "),
-        (&good[..one], "1 packets and no span of time"),
+        (&good[..one], "1 packets without a span of time"),
         (&good[..one + 50], "packet 1: "),
         (&raw, "link type 101; only Ethernet"),
     ] {

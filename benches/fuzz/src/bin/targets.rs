@@ -1,11 +1,11 @@
-//! libFuzzer's entry to every target: the environment variable `FUZZ_TARGET` names the one. With `FUZZ_SEEDS` it only writes the
-//! seeds of all into that folder, and prints the targets' names.
+//! libFuzzer's entry to every target; the environment variable `FUZZ_TARGET` selects one. With `FUZZ_SEEDS` it only
+//! writes the seeds of all targets into that folder, and prints the targets' names.
 #![no_main]
 
 use std::process::exit;
 use std::sync::LazyLock;
 
-/// The target that is asked for.
+/// The selected target.
 static CHOSEN: LazyLock<fuzz::Target> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
     let found = fuzz::TARGETS.into_iter().find(|(known, ..)| *known == name);

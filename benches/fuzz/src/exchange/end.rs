@@ -1,4 +1,4 @@
-//! One end of a wire: its worker's part and its exchange.
+//! One end of a wire, with its worker's part and its exchange.
 
 use std::sync::Arc;
 
@@ -59,9 +59,9 @@ pub(super) struct End {
     pub clock: ClockView,
     pub ahead_ns: i64,
     pub is_up: bool,
-    /// Control frames that its worker was given.
+    /// Control frames passed to its worker.
     pub heard: u64,
-    /// The session of the latest frame that was accepted.
+    /// The session of the last accepted frame.
     pub session: Option<SessionId>,
 }
 
@@ -139,7 +139,7 @@ impl End {
         self.line.set(TaiLine::at_rate(Ticks(0), tai_ns, rate()));
     }
 
-    /// One pass of the worker and one poll of the control core; gives the control frames that were sent.
+    /// Runs one pass of the worker and one poll of the control core; returns the control frames sent.
     pub fn step(&mut self, now: u64, drawn: &mut u64) -> Vec<Vec<u8>> {
         self.io.set_now(Ticks(now));
         self.wire.tick(Ticks(now), self.is_up);

@@ -14,18 +14,18 @@ use testkit::pcap;
 /// Length of the shortest frame in bytes: 64 with the frame check sequence.
 pub const FRAME_BYTES: usize = ethernet::FRAME_BYTES_MIN;
 
-/// Stations on each side where nothing else is said.
+/// Default number of stations on each side.
 pub const STATIONS: u32 = 1_000;
 
-/// What one port is to receive.
+/// The traffic that one port receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traffic {
     /// Flows, fewer than 2^23; three in four are TCP, the rest UDP.
     pub flows: u32,
     /// Packets in the file. Each flow sends as many as any other, give or take one, in random order.
     ///
-    /// `net_pcap` keeps every packet of the file in an mbuf of the port's pool for good: the pool
-    /// has to hold all files and what is in flight.
+    /// `net_pcap` keeps every packet of the file in an mbuf of the port's pool permanently, so the pool must hold all
+    /// files and the packets in flight.
     pub packets: u32,
     /// MAC addresses on each side, at most 2^16.
     pub stations: u32,
@@ -40,8 +40,8 @@ pub enum Sizes {
     Min,
     /// Every frame has 1,514: 1,518 with the frame check sequence.
     Max,
-    /// 64, 594 and 1,518 bytes with the frame check sequence, 7 : 4 : 1: the "simple IMIX" of
-    /// routers' test equipment, rounded as Spirent's "Test Methodology Journal: IMIX" (2006) has it.
+    /// 64, 594 and 1,518 bytes with the frame check sequence, 7 : 4 : 1: the "simple IMIX" of routers' test equipment,
+    /// rounded as in Spirent's "Test Methodology Journal: IMIX" (2006).
     Imix,
 }
 

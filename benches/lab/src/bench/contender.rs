@@ -1,4 +1,4 @@
-//! The programs that are compared.
+//! The compared programs.
 
 use anyhow::{Context, Result};
 
@@ -15,7 +15,7 @@ pub struct Contender {
     /// Its name on the command line.
     pub id: &'static str,
     pub program: Program,
-    /// What the plugin measures in it, where it is loaded.
+    /// The plugin's measurement, if it is loaded.
     plugin: Option<Extent>,
     /// CPUs that forward, 1 or 2.
     pub cpus: usize,
@@ -60,11 +60,11 @@ impl Contender {
         label + plugin + if self.cpus > 1 { on_two } else { "" }
     }
 
-    /// Why it cannot run here, if so.
+    /// Why it cannot run here, if it cannot.
     pub fn absence(&self, bench: &Bench) -> Option<String> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         if cpus < self.cpus {
-            return Some(format!("it takes {} CPUs, here are {cpus}", self.cpus));
+            return Some(format!("it needs {} CPUs, but there are {cpus}", self.cpus));
         }
         match self.program {
             Program::OpenVSwitch(_) if !bench.hugepages => {
@@ -80,7 +80,7 @@ impl Contender {
         matches!(self.program, Program::Vernierd(vernierd) if vernierd.is_base)
     }
 
-    /// Packets a second that it forwards, both ways together.
+    /// Packets per second that it forwards in both directions together.
     pub fn rate_pps(&self, bench: &Bench, load: Load) -> Result<f64> {
         self.run(bench, load).with_context(|| self.label())
     }
@@ -137,7 +137,7 @@ impl Contender {
         Self::new(id, Program::Vernierd(vernierd))
     }
 
-    /// The same of the base.
+    /// The base's vernierd, in the same way.
     const fn of_base(mut self, id: &'static str) -> Self {
         if let Program::Vernierd(vernierd) = &mut self.program {
             vernierd.is_base = true;
@@ -146,27 +146,27 @@ impl Contender {
     }
 }
 
-/// testpmd forwards and changes nothing.
+/// testpmd forwards without changes.
 pub const IO: Contender = Contender::testpmd("io", "io", false);
-/// The same on two CPUs.
+/// testpmd forwards without changes, on two CPUs.
 pub const IO_TWO: Contender = IO.on_two_cpus("io_two_cpus");
-/// It swaps the Ethernet addresses.
+/// testpmd swaps Ethernet addresses.
 pub const MACSWAP: Contender = Contender::testpmd("macswap", "macswap", false);
-/// It swaps Ethernet addresses, IP addresses and ports: it parses.
+/// testpmd swaps Ethernet addresses, IP addresses and ports, so it parses.
 pub const FIVE_TUPLE_SWAP: Contender = Contender::testpmd("5tswap", "5tswap", false);
-/// It swaps Ethernet addresses and measures latency.
+/// testpmd swaps Ethernet addresses and measures latency.
 pub const LATENCYSTATS: Contender = Contender::testpmd("latencystats", "macswap", true);
-/// It swaps Ethernet addresses, and the plugin measures: LDA, moments and histogram.
+/// testpmd swaps Ethernet addresses, and the plugin measures with LDA, moments and histogram.
 pub const PLUGIN_LDA: Contender = MACSWAP.with_plugin("plugin_lda", Extent::Lda);
-/// The same with an LDS and flow slots, which is all that the plugin has.
+/// The same with an LDS and flow slots, everything that the plugin has.
 pub const PLUGIN_EVERYTHING: Contender = MACSWAP.with_plugin("plugin_everything", Extent::Flows);
 
-/// Open vSwitch as a patch panel, as an operator types it.
+/// Open vSwitch as a patch panel, set up as by an operator.
 pub const OVS: Contender = Contender::new("ovs", Program::OpenVSwitch(Setup::RulesAfterPorts));
-/// Open vSwitch as a patch panel at its best.
+/// Open vSwitch as a patch panel, in its fastest setup.
 pub const OVS_SIMPLE: Contender =
     Contender::new("ovs_simple", Program::OpenVSwitch(Setup::RulesBeforePorts));
-/// Open vSwitch between a port of DPDK's and a virtual machine's.
+/// Open vSwitch between a DPDK port and a port of a virtual machine.
 pub const MACHINE: Contender = Contender::new("machine", Program::OpenVSwitch(Setup::Machine));
 /// The patch panel with the plugin: LDA, moments and histogram.
 pub const OVS_PLUGIN: Contender = OVS.with_plugin("ovs_plugin", Extent::Lda);

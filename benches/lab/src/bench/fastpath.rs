@@ -1,9 +1,8 @@
-//! What is done to a packet on the fast path, one piece at a time: the work that microbenchmarks
-//! time and count ([`micro`](super::micro)).
+//! The parts of the fast path, one at a time, which microbenchmarks time and count ([`micro`](super::micro)).
 //!
-//! Packets come in bursts of 64, as a worker takes them. Each case prepares its packets before it
-//! starts, and repeats them; flows come in no order, each as often as any other. With
-//! 100,000 flows neither the observations nor the cells fit the second-level cache.
+//! Packets come in bursts of 64, as in a worker. Each case prepares its packets before it starts, and repeats them;
+//! flows are equally frequent, in random order. With 100,000 flows neither the observations nor the cells fit the
+//! second-level cache.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -34,10 +33,10 @@ pub const BURST: usize = 64;
 
 /// Cells of a sketch, all rows together.
 const LDS_CELLS: u32 = 70_000;
-/// Least packets of a case.
+/// Minimum number of packets of a case.
 const PACKETS_MIN: u32 = 4_096;
 
-/// Flows, as names of cases have them, and how many they are.
+/// Numbers of flows, and their form in the names of cases.
 type Flows = (&'static str, u32);
 
 const FEW: Flows = ("1,000 flows", 1_000);
@@ -55,9 +54,9 @@ pub type Work = Box<dyn FnMut()>;
 pub struct Case {
     /// In words.
     pub name: String,
-    /// What it may cost, in nanoseconds a packet on a core of our time: a guide, not a limit.
+    /// Expected cost in nanoseconds per packet on a current core; for orientation, not a limit.
     pub guide_ns: Option<f64>,
-    /// Prepares the packets and whatever they are recorded into.
+    /// Prepares the packets and the data structures into which they are recorded.
     pub prepare: Box<dyn Fn() -> Work>,
 }
 
@@ -134,7 +133,7 @@ fn cycle<T: 'static>(items: Vec<T>, mut work: impl FnMut(&[T]) + 'static) -> Wor
     })
 }
 
-/// Two packets of each flow or more, in an order of chance.
+/// At least two packets of each flow, in random order.
 fn order(flows: u32) -> Vec<u32> {
     let mut order: Vec<u32> = (0..flows.max(PACKETS_MIN)).map(|n| n % flows).collect();
     order.shuffle(&mut Pcg64Mcg::seed_from_u64(1));
@@ -182,7 +181,7 @@ fn rate() -> TickRate {
     TickRate::from_hz(2_700_000_000)
 }
 
-/// What vernierd measures with by default.
+/// The default measurement of vernierd.
 #[expect(clippy::expect_used, reason = "sizes are constants")]
 fn lda_layout() -> LdaLayout {
     let bank = Bank {
@@ -280,8 +279,7 @@ fn slots(flows: u32) -> Work {
     })
 }
 
-/// Runs of 32 packets at both ends of a stream whose delay comes and goes: RLI-S, and what it
-/// estimates added to the flows.
+/// Runs of 32 packets at both ends of a stream with varying delay: RLI-S, with its estimates added to the flows.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::expect_used,
@@ -342,8 +340,7 @@ fn rli(flows: u32) -> Work {
     })
 }
 
-/// From the frame to all that is kept of it: LDA, moments, histogram, three rows of LDS, and flow
-/// slots for all flows.
+/// From the frame to all records: LDA, moments, histogram, three rows of LDS, and flow slots for all flows.
 fn everything(flows: u32) -> Work {
     let layout = ShardLayout {
         sketches: 1,
@@ -354,7 +351,7 @@ fn everything(flows: u32) -> Work {
     recording(&layout, Some(FlowTable::new(flows as usize)), flows)
 }
 
-/// The same for what is measured by default.
+/// The same for the default measurement.
 fn lda_alone() -> Work {
     recording(&lda_shard(), None, FEW.1)
 }

@@ -1,16 +1,16 @@
-//! What the two ports receive, without end.
+//! The endless traffic that the two ports receive.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::bench::capture::{STATIONS, Sizes, Traffic};
 
-/// Packet buffers beside those that hold the captures.
+/// Packet buffers in addition to those that hold the captures.
 const IN_FLIGHT: u32 = 16_383;
 /// Least memory of every contender's EAL, in MiB.
 const MEMORY_MIN_MIB: u64 = 512;
 
-/// What both ports of every contender receive.
+/// The traffic of both ports of every contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Its name on the command line.
@@ -25,11 +25,11 @@ pub struct Load {
     sizes: Sizes,
 }
 
-/// Packets of both captures where flows are many or few: the source costs the same. Twice as many as flows, so that
-/// packets do not come in the order in which flows got their slots.
+/// Number of packets of both captures for loads with many or few flows, so that the source costs the same. There are
+/// twice as many packets as flows, so that packets do not come in the order in which flows got their slots.
 const MILLIONS: [u32; 2] = [1_000_000; 2];
 
-/// 64-byte frames of 50,000 flows one way, of 1,000 the other.
+/// 64-byte frames of 50,000 flows in one direction and 1,000 in the other.
 pub const SMALL: Load = load("small", "64 bytes", [50_000, 1_000], [65_536, 16_384]);
 /// The same flows in an Internet mix of sizes.
 pub const IMIX: Load = SMALL.of_sizes("imix", "IMIX", Sizes::Imix);
@@ -46,9 +46,8 @@ pub const MANY_STATIONS: Load = Load {
     stations: 10 * STATIONS,
     ..MANY_FLOWS
 };
-/// 64-byte frames for callgrind, under which a switch is hundreds of times slower: the bridge, which writes down
-/// ten times a second that a station was seen, would do it for every packet of 1,000 stations. Few flows are
-/// all known soon.
+/// 64-byte frames for callgrind, under which a switch is hundreds of times slower. The bridge notes ten times a second
+/// that a station was seen; with 1,000 stations it would do so for every packet. A small number of flows is soon known.
 pub const COUNTED: Load = Load {
     stations: 16,
     ..load(
@@ -80,13 +79,13 @@ impl Load {
         }
     }
 
-    /// Flows of both ways together.
+    /// Flows of both directions together.
     pub fn flows(self) -> u32 {
         self.flows.iter().sum()
     }
 
-    /// Packet buffers that every contender has: the driver keeps each frame of both captures in
-    /// one for good, and others are in flight.
+    /// Packet buffers of every contender: the driver keeps each frame of both captures in a buffer permanently, and
+    /// others are in flight.
     pub fn mbufs(self) -> u32 {
         self.packets.iter().sum::<u32>() + IN_FLIGHT
     }

@@ -1,9 +1,8 @@
-//! What measuring costs on the fast path, in instructions per packet, counted by callgrind: the
-//! same on every run and on busy machines, where times are not. Beside it a quick look at the time,
-//! the best of some runs.
+//! The cost of measuring on the fast path in instructions per packet, counted by callgrind, which unlike times does not
+//! vary between runs or with load. In addition it takes the time, the best of several runs.
 //!
-//! Each piece runs in a process of its own under valgrind, for so many bursts and for none; what
-//! preparing costs falls out of the difference.
+//! Each part runs in a process of its own under valgrind, with a number of bursts and with none; the difference
+//! excludes the preparation.
 
 use std::process::Command;
 use std::time::Instant;
@@ -17,13 +16,13 @@ use crate::bench::profile;
 
 /// Bursts counted.
 const BURSTS: u64 = 500;
-/// Bursts before them: they meet every flow of the cases with few.
+/// Warm-up bursts, which contain every flow of the cases with few flows.
 const WARM_UP_BURSTS: u64 = 200;
 /// Runs timed, and bursts of each.
 const RUNS: usize = 15;
 const RUN_BURSTS: u32 = 3_200;
 
-/// A table of the cases whose names contain one of these words; of all without words.
+/// A table of the cases whose names contain one of these words, or of all cases without words.
 pub fn run(words: &[String]) -> Result<Table> {
     let mut table =
         Table::default()
@@ -50,10 +49,10 @@ fn packets(bursts: u64) -> f64 {
     (bursts * BURST as u64) as f64
 }
 
-/// Runs a case in a process that is counted, warm-up included.
+/// Runs a case in the counted process, including warm-up.
 pub fn work(name: &str, bursts: u64) -> Result<()> {
     let case = cases().into_iter().find(|case| case.name == name);
-    let case = case.with_context(|| format!("no case is called '{name}'"))?;
+    let case = case.with_context(|| format!("there is no case '{name}'"))?;
     let mut work = (case.prepare)();
     for _ in 0..WARM_UP_BURSTS + bursts {
         work();
@@ -61,7 +60,7 @@ pub fn work(name: &str, bursts: u64) -> Result<()> {
     Ok(())
 }
 
-/// The best of some runs, in nanoseconds a packet.
+/// The best of several runs, in nanoseconds per packet.
 fn time_ns(case: &Case) -> f64 {
     let mut work = (case.prepare)();
     let runs = (0..RUNS).map(|_| {

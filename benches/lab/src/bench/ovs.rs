@@ -1,5 +1,5 @@
-//! Open vSwitch with DPDK, in a database and a folder of its own: what the machine may run of it
-//! already is not touched.
+//! Open vSwitch with DPDK, with its own database and folder, independent of an Open vSwitch that the machine may
+//! already run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +12,8 @@ use crate::bench::load::Load;
 use crate::bench::plugin::Plugin;
 use crate::bench::setting::Bench;
 
-/// Memory for packets in MiB. Open vSwitch takes a pool of 262,144 buffers if that fits, whatever
-/// its ports need, else half of it, and so on.
+/// Memory for packets in MiB. Open vSwitch allocates a pool of 262,144 buffers if that fits, whatever its ports need,
+/// otherwise half of it, and so on.
 pub const MEMORY_MIB: u64 = 1_024;
 
 /// Memory of a virtual machine in MiB.
@@ -22,25 +22,26 @@ pub const MACHINE_MIB: u64 = 256;
 /// Time for its caches to settle.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// Seconds in which it has to apply a configuration.
+/// Time limit in seconds for applying a configuration.
 const CONFIGURED_S: u64 = 20;
 
-/// A bridge of two ports, and when it gets two rules on `in_port`: all that enters one port leaves by the other.
+/// How a bridge of two ports is set up with two `in_port` rules, which forward packets from each port to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setup {
-    /// As an operator types it: a bridge, ports, then rules that replace the one that is there.
-    /// Until then it is a learning bridge, whose cached entries, one for each pair of addresses, stay
-    /// in use: they do the same as the rules.
+    /// As by an operator: a bridge, ports, then rules that replace the existing one. Until then it is a learning
+    /// bridge, whose cached entries, one for each pair of addresses, stay in use, because they have the same effect as
+    /// the rules.
     RulesAfterPorts,
-    /// Its cache then never holds anything but two entries, and it takes its fastest path (simple match).
+    /// Rules before ports: its cache then never has more than two entries, and it takes its fastest path (simple
+    /// match).
     RulesBeforePorts,
-    /// As an operator types it. The second port leads to a virtual machine that returns every packet: testpmd on
+    /// As by an operator, with a second port that leads to a virtual machine that returns every packet: testpmd on
     /// virtio-user, on the CPU of the other threads.
     Machine,
 }
 
-/// Looks for its programs below `root`, which is `/` where the package is installed, and the folder it was
-/// unpacked into elsewhere.
+/// Looks for its programs below `root`: `/` if the package is installed, otherwise the folder into which it was
+/// unpacked.
 pub fn find(root: &Path) -> Result<PathBuf, String> {
     let mut needed = ["usr/bin/ovsdb-tool", "usr/bin/ovs-vsctl", SCHEMA, VSWITCHD].into_iter();
     if needed.all(|file| root.join(file).exists()) {
@@ -53,7 +54,7 @@ pub fn find(root: &Path) -> Result<PathBuf, String> {
     )
 }
 
-/// Packets a second that it forwards; its programs are below `root`.
+/// Measures the packets per second that it forwards; its programs are below `root`.
 pub fn rate_pps(
     setup: Setup,
     bench: &Bench,
@@ -108,7 +109,7 @@ impl Machine {
         command
             .arg(format!("--lcores=0@{cpu},1@{cpu}"))
             .args(["-m".to_owned(), MACHINE_MIB.to_string()])
-            // Memory that a switch can map is in files.
+            // A switch can map only memory in files.
             .args(["--in-memory", "--single-file-segments"])
             .args(["--no-pci", "--no-telemetry"])
             .arg(format!(
@@ -117,7 +118,7 @@ impl Machine {
             ))
             .args(["--", "--auto-start", "--forward-mode=io"])
             .args(["--port-topology=loop", "--total-num-mbufs=16384"])
-            // Else it ends as its input does.
+            // Otherwise it ends with its input.
             .arg("--stats-period=1");
         let mut testpmd = Process::start_quiet(&mut command, folder.join("machine.log"))?;
         testpmd.until("it did not start", |_| Ok(socket.exists().then_some(())))?;
@@ -256,7 +257,7 @@ struct Instance<'p> {
 }
 
 impl Instance<'_> {
-    /// A program of it that leaves nothing outside of the folder.
+    /// One of its programs, which writes nothing outside the folder.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.root.join(program));
         for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
@@ -312,7 +313,7 @@ fn sent_packets(said: &str) -> Vec<u64> {
         if let Some(port) = line.strip_prefix("port ") {
             is_numbered = port.trim_start().starts_with(|c: char| c.is_ascii_digit());
         } else if is_numbered && let Some(figures) = line.strip_prefix("tx pkts=") {
-            // A port of a machine that is not there yet has `?`.
+            // A port of a machine that does not exist yet has `?`.
             let packets = figures.split(',').next();
             sent.push(packets.map_or(0, |packets| packets.parse().unwrap_or(0)));
         }
@@ -338,7 +339,7 @@ mod tests {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let ovs = match &bench.ovs {
             Ok(ovs) if cpus > 1 && bench.hugepages => ovs,
-            Ok(_) => return eprintln!("SKIPPED: Open vSwitch takes two CPUs and hugepages"),
+            Ok(_) => return eprintln!("SKIPPED: Open vSwitch needs two CPUs and hugepages"),
             Err(missing) => return eprintln!("SKIPPED: {missing}"),
         };
         for setup in [Setup::RulesAfterPorts, Setup::RulesBeforePorts] {

@@ -9,11 +9,11 @@ use crate::bench::contender::{
 use crate::bench::load::{self, Load};
 use crate::bench::vernierd::Vernierd;
 
-/// What one target of `make` compares.
+/// The comparison of one `make` target.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {
     pub target: &'static str,
-    /// The name of its results' files, without an ending.
+    /// The name of its result files, without extension.
     pub name: &'static str,
     pub heading: &'static str,
     pub suites: &'static [Suite],
@@ -30,7 +30,7 @@ pub const THROUGHPUT: Comparison = Comparison {
     claims: CLAIMS,
 };
 
-/// What the plugin costs programs: with the plugin and without.
+/// The cost of the plugin: programs with the plugin and without.
 pub const PLUGIN: Comparison = Comparison {
     target: "bench-plugin",
     name: "plugin",
@@ -71,15 +71,15 @@ pub fn each(runs: Runs) -> impl Iterator<Item = Run> {
 pub struct Suite {
     /// Runs of one round.
     pub runs: Runs,
-    /// Most rounds that count.
+    /// Maximum number of rounds that count.
     pub rounds_max: usize,
     /// Whether a round comes before them.
     pub warms_up: bool,
-    /// How often each runs in a round: once, or there and back.
+    /// How often each runs in a round: once, or forwards and backwards.
     pub passes: usize,
 }
 
-/// Every round counts, after one that does not, and every run is once in it.
+/// One round of warm-up, then rounds that count, with every run once in each.
 const PLAIN: Suite = Suite {
     runs: &[],
     rounds_max: usize::MAX,
@@ -87,7 +87,7 @@ const PLAIN: Suite = Suite {
     passes: 1,
 };
 
-/// All contenders on 64-byte frames; those of the base where there is one.
+/// All contenders on 64-byte frames, including those of the base, if any.
 const SMALL: Suite = Suite {
     runs: &[
         (load::SMALL, &[IO, MACSWAP, FIVE_TUPLE_SWAP]),
@@ -100,7 +100,7 @@ const SMALL: Suite = Suite {
     ..PLAIN
 };
 
-/// Everything on, as flows and stations grow in number, and as workers do, each with a capture of the same size.
+/// Everything on, with growing numbers of flows, stations and workers, each with a capture of the same size.
 const GROWTH: Suite = Suite {
     runs: &[
         (load::FEW_FLOWS, &[EVERYTHING]),
@@ -112,7 +112,7 @@ const GROWTH: Suite = Suite {
     ..PLAIN
 };
 
-/// What sizes of frames change.
+/// The effect of frame sizes.
 const SIZES: Suite = Suite {
     runs: &[
         (load::IMIX, &[IO, LATENCYSTATS, OFF, LDA, EVERYTHING]),
@@ -123,7 +123,7 @@ const SIZES: Suite = Suite {
     ..PLAIN
 };
 
-/// One step of the fast path after another, then some of the base.
+/// The steps of the fast path one after another, then some of the base.
 pub const STEPS: Suite = Suite {
     runs: &[
         (load::SMALL, &[IO, OFF_PATCH, OFF, STAMPS, LDA, LDS, FLOWS]),
@@ -142,7 +142,7 @@ pub fn steps() -> impl Iterator<Item = (Contender, Vernierd)> {
     })
 }
 
-/// The limits on instructions a packet of the steps that have one.
+/// The limits on instructions per packet, of steps with a limit.
 const INSTRUCTIONS: &[(Contender, Goal)] = &[
     (OFF_PATCH, goal(245.0, 225.0)),
     (OFF, goal(295.0, 270.0)),
@@ -150,14 +150,15 @@ const INSTRUCTIONS: &[(Contender, Goal)] = &[
     (EVERYTHING, goal(520.0, 430.0)),
 ];
 
-/// The limit on the instructions that a step takes a packet, if it has one.
+/// The limit on a step's instructions per packet, if it has one.
 pub fn instructions(step: &Contender) -> Option<Goal> {
     let mut limits = INSTRUCTIONS.iter();
     let limit = limits.find(|(limited, _)| limited == step);
     limit.map(|(_, goal)| *goal)
 }
 
-/// The limit on a figure, and the better one that is aimed at: at least both where the aim is greater, else at most both.
+/// The limit on a figure, and the better value aimed at. If the aim is greater, both are lower limits, otherwise upper
+/// limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
     pub must: f64,
@@ -169,7 +170,7 @@ const fn goal(must: f64, aim: f64) -> Goal {
 }
 
 impl Goal {
-    /// Whether a figure is as good as a bound.
+    /// Whether a figure is at least as good as a bound.
     pub fn is_reached(&self, figure: f64, bound: f64) -> bool {
         if self.aim > self.must {
             figure >= bound
@@ -184,18 +185,19 @@ impl Goal {
 pub struct Claim {
     /// Its name in the table.
     pub label: &'static str,
-    /// Two runs: the rate of the first by that of the second. Three: the nanoseconds that the first takes more than the
-    /// third, by those that the second takes more. Four: the rates of the first two by those of the others.
+    /// For two runs, the ratio of their rates. For three, the nanoseconds of the first in excess of the third, divided
+    /// by those of the second in excess of the third. For four, the ratio of the first two divided by that of the last
+    /// two.
     pub runs: Runs,
-    /// Without one it is shown.
+    /// Without a limit, the ratio is only shown.
     pub goal: Option<Goal>,
 }
 
-/// The commit that the limit on a ratio to the base is for; beside any other base it is shown.
+/// The base commit for which the limit applies; with any other base, the ratio is only shown.
 pub const BASE_OF_LIMIT: &str = "515a7f0";
 
 impl Claim {
-    /// What the claim asks for where `base` is the base's commit.
+    /// The claim's limit if `base` is the base's commit.
     pub fn goal(&self, base: Option<&str>) -> Option<Goal> {
         let is_other = base.is_none_or(|base| !base.starts_with(BASE_OF_LIMIT));
         let is_to_base = each(self.runs).any(|run| run.contender.is_base());

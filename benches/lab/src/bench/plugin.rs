@@ -1,7 +1,6 @@
-//! The plugin, `librte_vernier.so`, in a DPDK program of others.
+//! The plugin, `librte_vernier.so`, in another DPDK program.
 //!
-//! EAL loads it by `-d`, an environment variable names its configuration, and it reports over HTTP what it has
-//! measured.
+//! EAL loads it by `-d`, an environment variable names its configuration, and it serves its measurements over HTTP.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,13 +15,13 @@ use testkit::process::{Process, free_address, output};
 use crate::bench::setting::Bench;
 use crate::bench::vernierd::{Extent, MEASURED_SHARE_MIN, measured_packets, snapshot};
 
-/// Where a folder for it is made: EAL refuses libraries below folders that everyone may write to.
+/// Parent of its folder, because EAL refuses libraries below folders that everyone may write to.
 const LIBRARIES: &str = "/usr/local/lib";
 
 /// The variable that names its configuration.
 const CONFIG: &str = "VERNIER_CONFIG";
 
-/// The object that stands before DPDK's vhost library.
+/// The object that is preloaded before DPDK's vhost library.
 const VHOST: &str = "libvernier_vhost.so";
 
 /// The plugin, set up for one process.
@@ -36,7 +35,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Puts it where EAL loads it from, and writes its configuration: it takes root.
+    /// Installs it in a folder from which EAL loads it, and writes its configuration; needs root.
     pub fn install(bench: &Bench, extent: Extent, flows: u32) -> Result<Self> {
         let libraries = output(Command::new("pkg-config").args(["--variable=libdir", "libdpdk"]))?;
         let drivers = drivers(&Path::new(libraries.trim()).join("dpdk"))?;
@@ -83,7 +82,7 @@ impl Plugin {
         ["-d".to_owned(), library, "-d".to_owned(), drivers]
     }
 
-    /// Names the configuration to a program that will load it.
+    /// Passes the configuration to a program that will load the plugin.
     pub fn configure(&self, command: &mut Command) {
         command.env(CONFIG, &self.config);
         command.env("VERNIER_LOG", "error");
@@ -94,14 +93,14 @@ impl Plugin {
         command.env("LD_PRELOAD", self.vhost());
     }
 
-    /// What the plugin, if there is one, has measured in `process` when the present epoch ends.
+    /// The measurements of the plugin, if there is one, in `process` at the end of the current epoch.
     pub fn epoch_end(plugin: Option<&Self>, process: &mut Process) -> Result<Option<Measured>> {
         let of = |plugin: &Self| epoch_end(|| snapshot(&plugin.client).ok(), process);
         plugin.map(of).transpose()
     }
 }
 
-/// What was measured from the start to the end of an epoch.
+/// Measurements from the start to the end of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
     epoch: u64,
@@ -118,7 +117,7 @@ impl Measured {
         })
     }
 
-    /// Fails when too few of the packets a second that were forwarded have been measured since `earlier`.
+    /// Fails if too few of the forwarded packets have been measured since `earlier`.
     pub fn check(&self, earlier: &Self, forwarded_pps: f64) -> Result<()> {
         let epochs = self.epoch - earlier.epoch;
         let seconds = epochs as f64 * f64::from(self.interval_ms) / 1e3;
@@ -135,7 +134,7 @@ impl Measured {
     }
 }
 
-/// What has been measured when the present epoch ends; until the plugin is up, there is no `latest`.
+/// The measurements at the end of the current epoch; until the plugin is up, there is no `latest`.
 fn epoch_end(
     mut latest: impl FnMut() -> Option<Snapshot>,
     process: &mut Process,

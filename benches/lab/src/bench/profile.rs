@@ -1,4 +1,4 @@
-//! Where a packet's time and instructions go: sampled by `perf`, counted by callgrind.
+//! Profiles a packet's time, sampled by `perf`, and instructions, counted by callgrind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -20,33 +20,33 @@ mod sources;
 pub use sources::Division;
 use sources::by_source;
 
-/// Something spent at one address of one program or library.
+/// Time or instructions spent at one address of a program or library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spent {
     object: String,
-    /// The address in it, as its own tables give it.
+    /// The address according to the file's own tables.
     address: u64,
     pub amount: f64,
 }
 
-/// Packets of the shorter of two runs, at least: each flow of the captures has come by then, both
-/// ways. The longer one sends more than twice as many.
+/// Minimum number of packets of the shorter of two runs, enough for each flow of the captures in both directions. The
+/// longer run sends more than twice as many.
 const PACKETS_MIN: u64 = 100_000;
 
-/// Instructions of the thread that forwards, for a packet.
+/// Instructions per packet of the forwarding thread.
 pub fn instructions(bench: &Bench, program: Program) -> Result<f64> {
     let counted = counted(bench, program)?;
     Ok(counted.iter().map(|spent| spent.amount).sum())
 }
 
-/// What each part of vernierd costs a packet, the dearest first.
+/// The cost of each part of vernierd per packet, the most expensive first.
 pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Table> {
     let program = bench.vernierd(vernierd.is_base)?;
     let ns = by_source(program, &sampled(bench, vernierd)?, division)?;
     let instructions = counted(bench, Program::Vernierd(vernierd))?;
     let instructions = by_source(program, &instructions, division)?;
     let total: [f64; 2] = [ns.values().sum(), instructions.values().sum()];
-    // A source with a smaller share of the whole is shown with the others.
+    // Sources with a smaller share of the total are shown together.
     let share_min = match division {
         Division::File => 0.01,
         Division::Function | Division::Line => 0.002,
@@ -90,8 +90,8 @@ fn sampled(bench: &Bench, vernierd: Vernierd) -> Result<Vec<Spent>> {
     Ok(spent)
 }
 
-/// Instructions a packet: the difference of a longer run and a shorter one, so that neither the start nor new
-/// flows count.
+/// Instructions per packet: the difference between a longer and a shorter run, so that neither the start nor new flows
+/// count.
 fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
     let bench = Bench {
         // Valgrind has no hugepages.
@@ -116,7 +116,7 @@ fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
     Ok(by_address.into_iter().map(spent).collect())
 }
 
-/// Instructions of the thread that forwards until `packets` are sent, and the packets that were.
+/// Instructions of the forwarding thread until `packets` are sent, and the number of packets sent.
 fn count(bench: &Bench, program: Program, packets: u64) -> Result<(Vec<Spent>, u64)> {
     let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
     let callgrind = callgrind(&folder.path().join("out"));
@@ -137,23 +137,23 @@ fn count(bench: &Bench, program: Program, packets: u64) -> Result<(Vec<Spent>, u
     Ok((of_the_worker(folder.path())?, sent))
 }
 
-/// The thread that spends most in this driver is the worker, which polls. The thread that starts ports only
-/// reads the captures.
+/// The thread with the most instructions in this driver is the polling worker. The thread that starts ports only reads
+/// the captures.
 const DRIVER: &str = "librte_net_pcap";
 
-/// Threads alternate with valgrind's one lock, or the worker would keep it.
+/// Makes threads alternate; otherwise the worker would keep valgrind's only lock.
 const CALLGRIND: &str = "--tool=callgrind --separate-threads=yes --fair-sched=try \
                          --dump-instr=yes --compress-pos=no --compress-strings=no";
 
-/// Valgrind's arguments to count a program: one file is left for each thread, named `out` and a number, with every
-/// address in full.
+/// Valgrind's arguments to count a program: it writes one file for each thread, named `out` and a number, with complete
+/// addresses.
 pub fn callgrind(out: &Path) -> Vec<String> {
     let out = format!("--callgrind-out-file={}", out.display());
     let words = CALLGRIND.split_whitespace().map(str::to_owned);
     words.chain([out]).collect()
 }
 
-/// What each thread spent, from the files in `folder`.
+/// Instructions of each thread, from the files in `folder`.
 pub fn threads(folder: &Path) -> Result<Vec<Vec<Spent>>> {
     let files = fs::read_dir(folder).context("cannot read the counts")?;
     let files = files.flatten().map(|entry| entry.path());
@@ -168,7 +168,7 @@ pub fn threads(folder: &Path) -> Result<Vec<Vec<Spent>>> {
     parsed.collect()
 }
 
-/// What the one worker's thread spent, from the files in `folder`.
+/// Instructions of the only worker's thread, from the files in `folder`.
 fn of_the_worker(folder: &Path) -> Result<Vec<Spent>> {
     let polling = |spent: &Vec<Spent>| -> f64 {
         let driver = spent.iter().filter(|spent| spent.object.contains(DRIVER));
@@ -181,9 +181,9 @@ fn of_the_worker(folder: &Path) -> Result<Vec<Spent>> {
     busiest.context("no thread of it polled a port under valgrind")
 }
 
-/// Callgrind's format (<https://valgrind.org/docs/manual/cl-format.html>), uncompressed: lines of
-/// `0x<address> <line> <instructions>`, each of the object of the last `ob=`. The line after
-/// `calls=` is what the callee spent, which its own lines have.
+/// Callgrind's format (<https://valgrind.org/docs/manual/cl-format.html>), uncompressed: lines of `0x<address> <line>
+/// <instructions>`, each for the object of the last `ob=`. The line after `calls=` has the callee's cost, which its own
+/// lines include.
 fn parse(file: impl BufRead) -> Result<Vec<Spent>> {
     let (mut object, mut is_call, mut spent) = (String::new(), false, Vec::new());
     for line in file.lines() {

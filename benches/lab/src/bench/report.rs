@@ -1,4 +1,4 @@
-//! The page of a comparison's results: a section for every model of CPU, which the next run on it writes anew.
+//! The page with a comparison's results: a section for every model of CPU, which the next run on that model replaces.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ pub const SOURCES: &str = "Where it goes, with everything on";
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
     file: PathBuf,
-    /// All above the sections: what a person wrote, and a mark.
+    /// Everything above the sections: text written by hand, and a mark.
     head: String,
     /// By model of CPU.
     sections: BTreeMap<String, Section>,
@@ -32,7 +32,7 @@ pub struct Page {
 pub type Section = BTreeMap<String, String>;
 
 impl Page {
-    /// The page as it is; before the first results there is none.
+    /// The existing page, if there is one.
     pub fn load(folder: &Path, comparison: &Comparison) -> Self {
         let file = folder.join(comparison.name).with_extension("md");
         let text = fs::read_to_string(&file).unwrap_or_default();
@@ -86,7 +86,7 @@ pub fn markdown(section: &Section) -> String {
     parts.collect()
 }
 
-/// Machine, commits and day of figures that were taken just now.
+/// Machine, commits and day of figures measured just now.
 pub fn source(bench: &Bench) -> String {
     let machine = Machine::of_this_run();
     let base = bench.base.as_ref();
@@ -108,12 +108,12 @@ pub fn source(bench: &Bench) -> String {
     )
 }
 
-/// A figure with so many decimals; `-` without one.
+/// A figure with this number of decimals; `-` without a figure.
 fn figure(figure: Option<f64>, decimals: usize) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.decimals$}"))
 }
 
-/// Limit, aim, and what came of them.
+/// Limit, aim, and result.
 fn outcome(goal: Option<Goal>, figure: Result<f64, &Absence>) -> [String; 3] {
     let verdict = match (figure, goal) {
         (Err(Absence::Skipped(why)), _) => format!("skipped: {why}"),
@@ -186,17 +186,16 @@ pub fn rates(all: &[Series]) -> Table {
     table
 }
 
-/// What one step of the fast path costs a packet.
+/// Cost of one step of the fast path per packet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// What is done up to here.
+    /// Description of the steps up to this one.
     pub label: String,
-    /// Time of all up to here in nanoseconds, the median of rounds.
+    /// Time of all steps up to this one in nanoseconds, the median of rounds.
     pub ns: f64,
-    /// What this step adds, the median of the rounds' differences; none for the first and for
-    /// peers.
+    /// Time that this step adds, the median of the rounds' differences; `None` for the first step and for peers.
     pub added_ns: Option<f64>,
-    /// Instructions of the thread that forwards, all up to here.
+    /// Instructions of the forwarding thread in all steps up to this one.
     pub instructions: Result<f64, Absence>,
     /// The limit on instructions.
     pub goal: Option<Goal>,
@@ -211,7 +210,7 @@ pub fn steps(steps: &[Step]) -> Table {
     let mut before = None;
     for step in steps {
         let instructions = step.instructions.as_ref().ok().copied();
-        // What a peer takes is not compared with the step before.
+        // A peer is not compared with the previous step.
         let both = instructions.zip(before).filter(|_| step.added_ns.is_some());
         before = instructions;
         let [must, aim, verdict] = outcome(step.goal, step.instructions.as_ref().copied());

@@ -11,7 +11,7 @@ use crate::bench::setting::Bench;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub run: Run,
-    /// Packets a second; or why there are none.
+    /// Packets per second, or the reason why there are none.
     pub rates_pps: Result<Vec<f64>, Absence>,
 }
 
@@ -24,12 +24,11 @@ pub enum Absence {
     Failed(String),
 }
 
-/// Runs the rounds of a suite, with progress on standard error; runs that `wanted` does not take are left out, and
-/// those of a base where there is none.
+/// Runs the rounds of a suite, with progress on standard error. Runs that `wanted` rejects are left out, and runs of a
+/// base if there is none.
 ///
-/// Every other pass goes backwards, so that a machine that slows down favours none. A run that
-/// fails is tried once more. The rate of a contender in one round is that of all its runs: packets by
-/// the time that they took.
+/// Every other pass goes backwards, so that a slowing machine favours none. A failed run is repeated once. The rate of
+/// a contender in a round is that of all its runs together.
 pub fn run(
     bench: &Bench,
     suite: &Suite,
@@ -81,7 +80,7 @@ pub fn run(
 }
 
 impl Series {
-    /// Makes one rate of those that came after the rounds before `round`.
+    /// Combines the rates of the current round into one.
     fn end_round(&mut self, round: usize) {
         if let Ok(kept) = &mut self.rates_pps {
             let passes = kept.split_off(kept.len().min(round - 1));
@@ -90,7 +89,7 @@ impl Series {
         }
     }
 
-    /// Runs it, if it has not failed before; its rate, unless it fails.
+    /// Runs it, if it has not failed before; returns its rate, unless it fails.
     fn run_once(&mut self, bench: &Bench, which: &str) -> Result<Option<f64>> {
         if self.rates_pps.is_err() {
             return Ok(None);
@@ -117,7 +116,7 @@ impl Series {
     }
 }
 
-/// The ratio of `claim` over rounds, each round's by itself; `None` when a run of it was not wanted.
+/// The ratios of `claim`, one for each round; `None` if one of its runs was not selected.
 pub fn ratio(claim: &Claim, all: &[Series]) -> Option<Result<Spread, Absence>> {
     let find = |run: Run| all.iter().find(|series| series.run == run);
     let series: Vec<&Series> = each(claim.runs).map(find).collect::<Option<_>>()?;

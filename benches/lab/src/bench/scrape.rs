@@ -1,8 +1,8 @@
-//! What a scrape of some ten thousand series costs: time, bytes, and how much longer the workers'
-//! receive queues are not polled meanwhile, beside the same switch without scrapes.
+//! The cost of scraping some ten thousand series: time, bytes, and the longest gaps between polls of receive queues,
+//! compared with the same switch without scrapes.
 //!
-//! One `vernierd`, a bridge of thirty ports; two of them generate traffic that is flooded to all
-//! others. Spells with scrapes and spells without alternate.
+//! One `vernierd`, a bridge of thirty ports; two of them generate traffic that is flooded to all others. Periods with
+//! and without scrapes alternate.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,26 +23,26 @@ const PORTS: usize = 30;
 /// Of these, ports that generate traffic.
 const GENERATORS: usize = 2;
 
-/// How often is scraped in a spell with scrapes: thirty times as often as Prometheus does by default.
+/// Interval of scrapes in a period with scrapes, a thirtieth of Prometheus's default.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Length of a spell. The gap that is read at its end is that of its last second or so.
+/// Length of a period. The gap that is read at its end is that of about its last second.
 const SPELL: Duration = Duration::from_secs(4);
 
 /// What it costs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Spells of each kind.
+    /// Periods of each kind.
     pub rounds: usize,
-    /// Load average over the minute before: what else the machine had to do.
+    /// Load average over the previous minute, which shows other activity on the machine.
     pub load_before: String,
     pub series: usize,
     pub bytes: usize,
     /// Time of each scrape, in seconds, from the request to the last byte.
     pub scrapes_s: Vec<f64>,
-    /// The longest gap between two polls of a worker in each spell, in seconds: without scrapes, and with them.
+    /// The longest gap between two polls of a worker in each period, in seconds: without scrapes, and with them.
     pub gaps_s: [Vec<f64>; 2],
-    /// Epochs that workers missed, in all spells.
+    /// Epochs that workers missed, in all periods.
     pub missed_epochs: f64,
 }
 
@@ -59,7 +59,7 @@ pub fn run(vernierd: &Path, folder: &Path, rounds: usize) -> Result<Report> {
         load_before: load.split(' ').next().unwrap_or("unknown").to_owned(),
         ..Report::default()
     };
-    // Every second round the other way round, so that what drifts favours neither.
+    // Every second round in reverse order, so that drifts favour neither.
     for round in 0..rounds {
         for is_scraped in [round % 2 == 0, round % 2 == 1] {
             process.check_alive()?;
@@ -106,7 +106,7 @@ impl Report {
         }
         table.row(&[&"epochs that workers missed", &self.missed_epochs]);
         format!(
-            "{}; {BUILD} build; {} spells of each kind; load average before the run {}.\n\n{}",
+            "{}; {BUILD} build; {} periods of each kind; load average before the run {}.\n\n{}",
             Machine::of_this_run(),
             self.rounds,
             self.load_before,
@@ -123,14 +123,14 @@ impl Report {
 /// The text above the table.
 const PREFACE: &str = "# Scraping
 
-What a scrape of more than ten thousand series costs, and what it does to the workers: `make bench-scrape`.
+The cost of scraping more than ten thousand series, and its effect on the workers: `make bench-scrape`.
 
-One `vernierd`, a bridge of thirty ports (870 segments); two of them generate 20,000 packets a second each, flooded to all others,
-with LDA, moments and histogram for each segment. Two workers that may sleep, epochs of 250 ms; the control core and the HTTP server
-share their CPUs where there are no others. Spells of four seconds alternate: scraped twice a second (Prometheus' default is every
-15 s), and not at all but for the one at the end that reads the gap. A gap is the longest time in the last second or so of a
-spell between two polls of one receive queue, by the worker where it is longest; it includes the worker's own sleep and all that a
-machine does to any thread. Median, least and greatest over spells, or over scrapes; times in milliseconds.
+The switch is a bridge of thirty ports (870 segments). Two of them generate 20,000 packets a second each, which are flooded to all others,
+and each segment has an LDA, moments and a histogram. There are two workers that may sleep, and epochs of 250 ms; if there are no other CPUs, the
+control core and the HTTP server share those of the workers. Periods of four seconds alternate: with a scrape twice a second (Prometheus's default is every
+15 s), and without scrapes except for the one at the end that reads the gap. The gap is the longest time between two polls of a receive queue by any worker in
+about the last second of a period; it includes the worker's own sleep and any interruption by the machine. The table has the median, minimum and maximum over periods
+or scrapes; times are in milliseconds.
 
 ";
 

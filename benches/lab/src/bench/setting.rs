@@ -1,4 +1,4 @@
-//! What all runs have in common: programs, CPUs, memory, and what the two ports receive.
+//! Settings common to all runs: programs, CPUs, memory, and the traffic of the two ports.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::bench::load::Load;
 
-/// What all runs have in common.
+/// Settings common to all runs.
 #[derive(Debug, Clone)]
 pub struct Bench {
     /// A folder for captures, configurations and summaries.
@@ -17,15 +17,14 @@ pub struct Bench {
     /// Another commit's vernierd that runs in the same rounds.
     pub base: Option<Base>,
     pub plugin: PathBuf,
-    /// Where Open vSwitch is, or why it is missing.
+    /// The folder of Open vSwitch, or why it is missing.
     pub ovs: Result<PathBuf, String>,
-    /// The CPU that forwards; then the one of all other threads, which forwards, too, where two
-    /// are asked for.
+    /// The forwarding CPU, then the CPU of all other threads, which also forwards in runs with two CPUs.
     pub cpus: [usize; 2],
-    /// Whether all take memory from hugepages, or from ordinary pages.
+    /// Whether all contenders use hugepages, or ordinary pages.
     pub hugepages: bool,
     pub warm_up: Duration,
-    /// Time measured, at least.
+    /// Minimum time measured.
     pub measured: Duration,
 }
 

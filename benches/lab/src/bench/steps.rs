@@ -1,4 +1,5 @@
-//! What each step of the fast path costs a packet, and the instructions of steps beside the figures that are committed.
+//! The cost of each step of the fast path per packet, and a comparison of the steps' instructions with the committed
+//! figures.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +23,7 @@ pub fn run(bench: &Bench, rounds: usize) -> Result<Vec<Step>> {
     of(&all, |contender| count(bench, contender))
 }
 
-/// Instructions of a contender for a packet; fails only when the user interrupts.
+/// Instructions of a contender per packet; fails only if the user interrupts.
 fn count(bench: &Bench, contender: &Contender) -> Result<Result<f64, Absence>> {
     if output(Command::new("valgrind").arg("--version")).is_err() {
         return Ok(Err(Absence::Skipped("valgrind is not here".to_owned())));
@@ -63,13 +64,13 @@ fn of(
             instructions: count(&contender)?,
             goal: plan::instructions(&contender),
         });
-        // A peer is no step.
+        // A peer is not a step.
         before = is_step.then_some(ns);
     }
     Ok(steps)
 }
 
-/// The largest change that is accepted, as a share of the committed figure.
+/// The largest accepted change, as a share of the committed figure.
 const CHANGE_MAX: f64 = 0.03;
 
 const HEAD: &str = "\
@@ -77,7 +78,7 @@ const HEAD: &str = "\
 # over 3 % more; `make instructions RENEW=1` writes this file.
 ";
 
-/// Compares instructions of the steps that have a limit with `file`; whether none takes too many.
+/// Compares instructions of the steps with a limit with `file`; returns whether none takes too many.
 pub fn check(bench: &Bench, file: &Path) -> Result<bool> {
     let name = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
@@ -88,7 +89,7 @@ pub fn check(bench: &Bench, file: &Path) -> Result<bool> {
     let mut holds = true;
     for (step, instructions) in counted(bench)? {
         let committed = committed(&text, step).with_context(|| {
-            format!("{name} has no figure of {step}: write it anew by `make instructions RENEW=1`")
+            format!("{name} has no figure of {step}: renew it with `make instructions RENEW=1`")
         })?;
         let change = instructions / committed - 1.0;
         let (is_kept, advice) = judge(change, step);
@@ -110,7 +111,7 @@ pub fn renew(bench: &Bench, file: &Path) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The compiler, which decides on instructions as the sources do.
+/// The compiler, on which instructions depend as much as on the sources.
 fn compiler() -> String {
     output_of(Command::new("rustc").arg("--version"))
 }
@@ -133,7 +134,7 @@ fn committed(text: &str, step: &str) -> Option<f64> {
     figure.trim().parse().ok()
 }
 
-/// Whether a change, as a share of the committed figure, is accepted; what to do, behind the figures.
+/// Whether a change, as a share of the committed figure, is accepted, and a text that says what to do.
 fn judge(change: f64, step: &str) -> (bool, String) {
     let advice = if change > CHANGE_MAX {
         format!(
@@ -141,7 +142,7 @@ fn judge(change: f64, step: &str) -> (bool, String) {
              `make instructions RENEW=1` writes"
         )
     } else if change < -CHANGE_MAX {
-        ": fewer. Commit what `make instructions RENEW=1` writes, or they may come back unseen"
+        ": fewer. Run `make instructions RENEW=1` and commit the file, or they may come back unnoticed"
             .to_owned()
     } else {
         String::new()
@@ -172,7 +173,7 @@ mod tests {
         ];
         let steps = of(&all, |_| Ok(Ok(100.0))).unwrap();
         let found: Vec<_> = steps.iter().map(|step| (step.ns, step.added_ns)).collect();
-        // A peer is no step; 15 ns more in one round, 30 in the slower one.
+        // A peer is not a step; 15 ns more in one round, 30 in the slower one.
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(found[0].0, 30.0) && found[0].1.is_none(), "{found:?}");
         assert!(near(found[1].0, 37.5) && found[1].1.is_none(), "{found:?}");

@@ -22,8 +22,8 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// Packets a second that it forwards on `cpus` of the bench's CPUs. Fails when the plugin measures too few
-    /// of them.
+    /// Measures the packets per second that it forwards on `cpus` of the bench's CPUs. Fails if the plugin measures too
+    /// few of them.
     pub fn rate_pps(
         self,
         bench: &Bench,
@@ -33,7 +33,7 @@ impl Testpmd {
     ) -> Result<f64> {
         let mut command = self.command(bench, load, cpus, plugin, &[])?;
         let mut testpmd = Conversation::start(&mut command, &bench.folder)?;
-        // The first answer comes once packets flow; each is the rate since the one before.
+        // The first answer comes once packets flow; each is the rate since the previous one.
         testpmd.rate_pps()?;
         wait(bench.warm_up)?;
         let from = Plugin::epoch_end(plugin, &mut testpmd.process)?;
@@ -48,7 +48,7 @@ impl Testpmd {
         Ok(rate_pps)
     }
 
-    /// Forwards under a tool until `packets` are sent; the packets that were.
+    /// Forwards under a tool until `packets` are sent; returns the number of packets sent.
     pub fn send(self, bench: &Bench, load: Load, tool: &[String], packets: u64) -> Result<u64> {
         let mut command = self.command(bench, load, 1, None, tool)?;
         let mut testpmd = Conversation::start(&mut command, &bench.folder)?;
@@ -60,7 +60,7 @@ impl Testpmd {
         Ok(sent)
     }
 
-    /// Its command, with the words of a tool that it runs under.
+    /// Its command line, with that of a tool under which it runs.
     fn command(
         self,
         bench: &Bench,
@@ -74,13 +74,13 @@ impl Testpmd {
             1 => format!("0@{other},1@{worker}"),
             _ => format!("0@{other},1@{worker},2@{other}"),
         };
-        // Nothing is left behind either way.
+        // No files are left behind in either case.
         let memory: &[&str] = if bench.hugepages {
             &["--in-memory"]
         } else {
             &["--no-huge", "--no-shconf", "--iova-mode=va"]
         };
-        // Into a file it would write in blocks, and answer when the next one is full.
+        // To a file it would write in blocks, and answer only when the next one is full.
         let mut command = Command::new("stdbuf");
         command
             .arg("--output=L")
@@ -118,7 +118,7 @@ impl Testpmd {
 struct Conversation {
     process: Process,
     prompt: ChildStdin,
-    /// The file of all that it has said.
+    /// The file with its output.
     said: PathBuf,
 }
 
@@ -136,12 +136,12 @@ impl Conversation {
         })
     }
 
-    /// Packets a second that both ports sent since this was last asked.
+    /// Packets per second that both ports have sent since the last call.
     fn rate_pps(&mut self) -> Result<f64> {
         Ok(self.sum("show port stats all", "Tx-pps:")? as f64)
     }
 
-    /// The sum of what it answers under `name` for both ports.
+    /// The sum of both ports' values named `name`.
     fn sum(&mut self, command: &str, name: &str) -> Result<u64> {
         let begin = fs::read(&self.said)?.len();
         writeln!(self.prompt, "{command}").context("it takes no commands")?;
@@ -161,7 +161,7 @@ impl Conversation {
     }
 }
 
-/// The figure that is first in a line such as `  Tx-pps:      9038938          Tx-bps:   4338690488`.
+/// The first figure in a line such as `  Tx-pps:      9038938          Tx-bps:   4338690488`.
 fn figure(line: &str, name: &str) -> Option<u64> {
     let figure = line.trim_start().strip_prefix(name)?;
     figure.split_whitespace().next()?.parse().ok()

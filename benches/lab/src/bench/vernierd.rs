@@ -1,4 +1,4 @@
-//! `vernierd`, which reports over HTTP what it has sent.
+//! `vernierd`, which reports over HTTP the packets that it has sent.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use testkit::process::{Process, free_address, wait};
 use crate::bench::load::Load;
 use crate::bench::setting::Bench;
 
-/// Least share of the packets sent that have to be measured where measurement is on: epochs that
-/// went unmeasured would make a switch look fast.
+/// Minimum share of the sent packets that must be measured if measurement is on, because unmeasured epochs would make a
+/// switch look fast.
 pub const MEASURED_SHARE_MIN: f64 = 0.9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vernierd {
-    /// Of the base, not the one beside this program.
+    /// Whether it is the base's program, not the one next to this program.
     pub is_base: bool,
     /// `forwarding.mode`: `patch` or `bridge`.
     pub mode: &'static str,
     pub extent: Extent,
 }
 
-/// How much is measured: each includes all before it.
+/// How much is measured; each extent includes all previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
     Off,
@@ -40,7 +40,7 @@ pub enum Extent {
     Flows,
     /// RLI with a reference after every 100 packets.
     Everything,
-    /// A device between the two ports: a capture that begins anew gives back what was sent.
+    /// A device between the two ports: a repeated capture returns the packets that were sent.
     Around,
 }
 
@@ -58,7 +58,7 @@ impl Extent {
         }
     }
 
-    /// What `measurement` is in a configuration, with counters for so many flows.
+    /// `measurement` in a configuration with counters for this number of flows.
     pub fn measurement(self, flows: u32) -> Value {
         let mut keys = json!({ "enabled": self > Self::Off, "lda": null, "flows": null });
         if self >= Self::Lda {
@@ -81,8 +81,8 @@ impl Extent {
 }
 
 impl Vernierd {
-    /// Packets a second that it forwards with `workers` workers, each on a CPU of its own. Fails when it lost
-    /// count or measured less than its extent.
+    /// Measures the packets per second that it forwards with `workers` workers, each on a CPU of its own. Fails if its
+    /// counters do not add up or it measured too little.
     pub fn rate_pps(self, bench: &Bench, load: Load, workers: usize) -> Result<f64> {
         let mut running = self.start(bench, &self.config(bench, load, workers)?, &[])?;
         let rate_pps = running.rate_pps(bench)?;
@@ -97,7 +97,7 @@ impl Vernierd {
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words);
         let summary = bench.folder.join("summary.json");
-        // Whatever is there afterwards is then of this run.
+        // A summary that exists afterwards is then of this run.
         fs::write(&summary, "").context("cannot write a summary")?;
         command.arg("--summary-json").arg(&summary);
         command.env("VERNIER_LOG", "error");
@@ -149,7 +149,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Packets a second, over the time between two of its snapshots.
+    /// Packets per second over the time between two of its snapshots.
     pub fn rate_pps(&mut self, bench: &Bench) -> Result<f64> {
         let started = self.snapshot(|snapshot| sent(snapshot) > 0)?;
         wait(bench.warm_up)?;
@@ -161,38 +161,39 @@ impl Running {
         Ok((sent(&to) - sent(&from)) as f64 / (to.uptime_s - from.uptime_s))
     }
 
-    /// Waits until so many packets are sent.
+    /// Waits until this number of packets has been sent.
     pub fn send(&mut self, packets: u64) -> Result<()> {
         self.snapshot(|snapshot| sent(snapshot) >= packets)?;
         Ok(())
     }
 
-    /// The first snapshot that will do.
+    /// Returns the first snapshot that satisfies the condition.
     fn snapshot(&mut self, will_do: impl Fn(&Snapshot) -> bool) -> Result<Snapshot> {
         let client = &self.client;
         let complaint = "it forwarded nothing";
         self.process.until(complaint, |_| match snapshot(client) {
             Ok(latest) => Ok(Some(latest).filter(|latest| will_do(latest))),
-            // Until it is up, it does not answer.
+            // It does not answer until it is up.
             Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(None),
             // A base may answer in another format.
             Err(error) => Err(error.into()),
         })
     }
 
-    /// Ends it; the packets that it has sent. Fails when it lost count, or measured less than `extent`.
+    /// Stops it; returns the number of packets that it has sent. Fails if its counters do not add up, or it measured
+    /// less than `extent`.
     pub fn end(self, extent: Extent) -> Result<u64> {
         self.process.end()?;
         let summary = fs::read(&self.summary).context("cannot read its summary")?;
         let mut summary: Value = serde_json::from_slice(&summary).context("it left no summary")?;
         let snapshot: Snapshot = serde_json::from_value(summary["snapshot"].take())
-            .context("it left another summary than expected")?;
+            .context("its summary has an unexpected form")?;
         check(&snapshot, extent)?;
         Ok(sent(&snapshot))
     }
 }
 
-/// What a program publishes now.
+/// The program's present snapshot.
 pub fn snapshot(client: &Client) -> Result<Snapshot, ClientError> {
     client.get("/api/v1/snapshot", &[])
 }
@@ -210,7 +211,7 @@ pub fn measured_packets(snapshot: &Snapshot) -> u64 {
     packets.sum()
 }
 
-/// Every packet has to be accounted for, and measured where that was asked for.
+/// Checks that every packet is accounted for, and measured if measurement is on.
 fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
     let ports = &snapshot.ports;
     let all: PortReading = ports.iter().map(|port| port.counts).sum();
@@ -219,7 +220,7 @@ fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
     let went = all.tx_packets + dropped + all.queued_packets;
     ensure!(
         came == went,
-        "it lost count: {came} packets received and copied, {went} sent, dropped and queued"
+        "its counters do not add up: {came} packets received and copied, {went} sent, dropped and queued"
     );
     let share = measured_packets(snapshot) as f64 / sent(snapshot).max(1) as f64;
     if extent == Extent::Off {

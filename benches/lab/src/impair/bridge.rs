@@ -15,10 +15,10 @@ use crate::impair::rule::Rule;
 use crate::ports::{BURST, Clock, Queues};
 use crate::transits::{Counts, Fate, Summary, Transit};
 
-/// Longest nap of the loop, and how late it may wake up.
+/// Longest sleep of the loop, and how late it may wake up.
 const NAP_NS: u64 = 100_000;
 
-/// Packets under way in each direction, at most.
+/// Maximum number of packets in flight in each direction.
 const ROOM: usize = 16_384;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Bridge<'pool> {
     common: Common<'pool>,
 }
 
-/// What both directions use.
+/// State used by both directions.
 #[derive(Debug)]
 struct Common<'pool> {
     pool: &'pool Mempool<'pool>,
@@ -46,7 +46,7 @@ struct Way<'pool> {
     pipeline: Pipeline<Mbuf<'pool>>,
     mutator: Mutator,
     flood: Flood<'pool>,
-    /// What is due, and not with the driver yet.
+    /// Packets that are due and not yet passed to the driver.
     due: ArrayVec<Mbuf<'pool>, BURST>,
     transits: ArrayVec<Transit, BURST>,
     counts: Counts,
@@ -93,7 +93,7 @@ impl<'pool> Bridge<'pool> {
         }
     }
 
-    /// Takes in what has come, and sends what is due. Returns whether there was, or is, anything to do.
+    /// Receives packets, and sends those that are due. Returns whether there was, or is, anything to do.
     pub fn pass(&mut self) -> bool {
         let mut is_busy = false;
         for way in &mut self.ways {
@@ -103,7 +103,7 @@ impl<'pool> Bridge<'pool> {
         is_busy
     }
 
-    /// What was done so far.
+    /// Counts so far.
     pub fn summary(&self) -> Summary {
         let recorder = self.common.recorder.as_ref();
         Summary {
@@ -112,7 +112,7 @@ impl<'pool> Bridge<'pool> {
         }
     }
 
-    /// Drops what is still here, and waits until the record is written.
+    /// Drops the remaining packets, and waits until the record is written.
     pub fn end(mut self) -> std::io::Result<Summary> {
         for way in &mut self.ways {
             for transit in way.transits.drain(..) {
@@ -177,7 +177,7 @@ impl<'pool> Way<'pool> {
         if self.due.is_empty() {
             let replayed = self.flood.send(&mut self.tx, common.pool, now_ns);
             self.counts.replayed += replayed;
-            // What is soon due is not slept on.
+            // Do not sleep if a packet is due soon.
             let next_ns = self.pipeline.next_ns();
             return replayed > 0 || next_ns.is_some_and(|next_ns| next_ns < now_ns + NAP_NS);
         }
@@ -203,7 +203,7 @@ impl Common<'_> {
         }
     }
 
-    /// Counts and records what became of a packet.
+    /// Counts and records the fate of a packet.
     fn note(&mut self, counts: &mut Counts, transit: Transit) {
         counts.count(&transit);
         if let Some(recorder) = &mut self.recorder {

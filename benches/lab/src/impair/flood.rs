@@ -10,18 +10,18 @@ use crate::frames::HELLO;
 use crate::impair::pipeline::whole;
 use crate::ports::BURST;
 
-/// The first hello that passes, sent again as fast as the port takes it beside what is due.
+/// Replays the first hello that passes as fast as the port accepts it, in addition to packets that are due.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Replay {
-    /// Seconds to send the first hello that passed to the right again, as fast as the port takes it
+    /// Seconds for which to replay the first hello to the right, as fast as the port accepts it
     #[arg(long, value_name = "SECONDS")]
     pub replay_right: Option<f64>,
-    /// Seconds after that hello to begin with it
+    /// Seconds after that hello until the replay begins
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub replay_after: f64,
 }
 
-/// The first hello that passed, and when it is replayed.
+/// The first hello that passed, and the time of its replay.
 #[derive(Debug, Default)]
 pub struct Flood<'pool> {
     replay: Replay,
@@ -48,7 +48,7 @@ impl<'pool> Flood<'pool> {
         }
     }
 
-    /// Sends copies while it is time for them; how many the port took.
+    /// Sends copies during the replay; returns how many the port accepted.
     pub fn send(
         &mut self,
         tx: &mut TxQueue<'pool>,

@@ -1,5 +1,4 @@
-//! Control frames made up from those that pass: all well enough formed to be taken for control
-//! frames, and none to be accepted.
+//! Control frames forged from genuine ones: all look like control frames, and none may be accepted.
 
 use ::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use clap::Args;
@@ -10,35 +9,35 @@ use rand_pcg::Pcg64Mcg;
 use crate::frames::{ETHERTYPE, control};
 use crate::impair::pipeline::{stream, whole};
 
-/// Frames that are remembered to make others of.
+/// Number of frames kept as a source of forgeries.
 const SEEN_MAX: usize = 64;
 
-/// Numbers that like to break things.
+/// Numbers that often break parsers.
 const ODD: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
-/// Control frames that the box makes up.
+/// Control frames that the box forges.
 #[derive(Debug, Clone, Default, Args)]
 #[expect(clippy::struct_field_names, reason = "names of options")]
 pub struct MadeUp {
-    /// Control frames a second to make up from those that pass to the right
+    /// Control frames per second to forge from those that pass to the right
     #[arg(long, value_name = "PPS", default_value_t = 0.0)]
     made_up_right: f64,
-    /// Seconds after the first control frame that passed to begin with that
+    /// Seconds after the first control frame until forging begins
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     made_up_after: f64,
-    /// Seconds to go on with it; for ever without
+    /// Duration of forging in seconds; unlimited if omitted
     #[arg(long, value_name = "SECONDS")]
     made_up_for: Option<f64>,
 }
 
-/// Makes up control frames at a steady rate.
+/// Forges control frames at a steady rate.
 #[derive(Debug)]
 pub struct Mutator {
     random: Pcg64Mcg,
     made_up: MadeUp,
-    /// When the next is due, and when it is over; `None` before the first frame was seen.
+    /// When the next frame is due, and when forging ends; `None` before the first frame was seen.
     times_ns: Option<(u64, u64)>,
-    /// The last that passed.
+    /// The last frames that passed.
     seen: Vec<Vec<u8>>,
 }
 
@@ -53,7 +52,7 @@ impl Mutator {
         }
     }
 
-    /// Remembers a control frame that passed.
+    /// Stores a control frame that passed.
     pub fn see(&mut self, frame: &[u8]) {
         if self.made_up.made_up_right > 0.0 {
             if self.seen.len() == SEEN_MAX {
@@ -63,7 +62,7 @@ impl Mutator {
         }
     }
 
-    /// A made up frame, if it is time for one.
+    /// A forged frame, if it is time for one.
     pub fn next(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         if self.seen.is_empty() {
             return None;
@@ -87,7 +86,7 @@ impl Mutator {
         let original = self.seen.choose(&mut self.random)?;
         let body = original.len() - control(original)?.len();
         let mut frame = original.clone();
-        // In UDP and IP the lengths must stay right for it to get anywhere.
+        // Lengths of UDP and IP must stay correct, or the frame would be dropped on the way.
         let is_bare = frame.get(body - 2..body) == Some(&ETHERTYPE.to_be_bytes());
         let soft = body + MAGIC.len();
         for _ in 0..self.random.random_range(1..=4_u8) {
@@ -126,7 +125,7 @@ impl Mutator {
                 frame.extend((0..more).map(|_| random.random::<u8>()));
                 frame.truncate(FRAME_BYTES_MAX.min(1_514));
             }
-            // The front of one and the back of another.
+            // The beginning of one frame and the end of another.
             _ => {
                 if let Some(back) = self.seen.choose(random).and_then(|other| other.get(at..)) {
                     frame.truncate(at);

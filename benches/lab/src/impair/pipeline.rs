@@ -1,7 +1,7 @@
-//! One direction: what arrives, what becomes of it, and when it leaves.
+//! One direction: arrival, fate and departure of packets.
 //!
-//! All of a packet's dice are thrown as it arrives; from then on it waits for its time. Each kind of
-//! dice has a stream of its own, so that one impairment does not change what another does.
+//! All random decisions about a packet are made when it arrives; then it waits for its time. Each kind of decision has
+//! its own random stream, so that one impairment does not change the others.
 
 use std::collections::VecDeque;
 
@@ -15,10 +15,10 @@ use crate::transits::{Fate, NEVER, Transit};
 #[cfg(test)]
 mod tests;
 
-/// Bytes that may wait for a rate limit; more are dropped.
+/// Maximum bytes queued at a rate limit; further packets are dropped.
 const QUEUE_BYTES: f64 = 1_500_000.0;
 
-/// How long a packet is held back at most, however few overtake it.
+/// Longest time for which a packet is held back, however few overtake it.
 const HELD_NS_MAX: u64 = 1_000_000;
 
 /// One direction of the box, for packets of type `P`.
@@ -29,22 +29,22 @@ pub struct Pipeline<P> {
     loss: Pcg64Mcg,
     hold_back: Pcg64Mcg,
     jitter: Pcg64Mcg,
-    /// When the link behind is done with all before.
+    /// When the link has sent all earlier packets.
     free_ns: u64,
     /// When the last packet is due.
     last_due_ns: u64,
-    /// In order, each with the time when it is due.
+    /// Packets in order, each with its due time.
     under_way: VecDeque<(u64, (P, Transit))>,
     /// Packets that left and were not held back.
     passed: u64,
     held: VecDeque<Held<P>>,
-    /// Most packets that are here at a time.
+    /// Maximum number of packets here at a time.
     room: usize,
     arrived: u32,
     left: u32,
 }
 
-/// A packet that waits for others to overtake it.
+/// A packet held back until others have overtaken it.
 #[derive(Debug)]
 struct Held<P> {
     /// It leaves when so many have ...
@@ -55,7 +55,7 @@ struct Held<P> {
 }
 
 impl<P> Pipeline<P> {
-    /// A direction (0 to the right, 1 to the left) under `rule`, with room for as many packets.
+    /// A direction (0 to the right, 1 to the left) with `rule`, and room for this number of packets.
     pub fn new(direction: u8, rule: &Rule, seed: u64, room: usize) -> Self {
         let stream = |purpose| stream([seed, direction.into(), 0, purpose]);
         Self {
@@ -75,7 +75,7 @@ impl<P> Pipeline<P> {
         }
     }
 
-    /// Takes a packet in, whose transit lacks direction and ranks; `ended` gets it if it goes no further.
+    /// Accepts a packet, whose transit lacks direction and ranks; if it goes no further, passes it to `ended`.
     pub fn arrive(&mut self, mut transit: Transit, packet: P, ended: impl FnOnce(Transit)) {
         transit.direction = self.direction;
         transit.arrived = self.arrived;
@@ -98,7 +98,7 @@ impl<P> Pipeline<P> {
         self.under_way.push_back((due_ns, (packet, transit)));
     }
 
-    /// When a packet that arrives now leaves, or begins to wait for others; `None` if the queue is full.
+    /// The time when a packet that arrives now leaves or begins to wait for others; `None` if the queue is full.
     fn due_ns(&mut self, now_ns: u64, bytes: u32) -> Option<u64> {
         let mut at_ns = now_ns;
         if let Some(rate_mbps) = self.rule.rate_mbps {
@@ -117,8 +117,8 @@ impl<P> Pipeline<P> {
         Some(self.last_due_ns)
     }
 
-    /// The next packet whose time has come; its transit lacks the time and the rank of departure,
-    /// which [`leave`](Self::leave) fills in once it is gone.
+    /// Returns the next packet that is due; its transit lacks the time and the rank of departure, which
+    /// [`leave`](Self::leave) fills in when it has left.
     pub fn next(&mut self, now_ns: u64) -> Option<(P, Transit)> {
         loop {
             let passed = self.passed;
@@ -140,14 +140,14 @@ impl<P> Pipeline<P> {
         }
     }
 
-    /// When there is something to do next, as far as time alone decides.
+    /// The next time at which something is due.
     pub fn next_ns(&self) -> Option<u64> {
         let under_way = self.under_way.front().map(|(due_ns, _)| *due_ns);
         let held = self.held.front().map(|held| held.until_ns);
         held.into_iter().chain(under_way).min()
     }
 
-    /// A packet has left: the rest of its transit.
+    /// Completes the transit of a packet that has left.
     pub fn leave(&mut self, transit: Transit, now_ns: u64) -> Transit {
         let left = self.left;
         self.left = self.left.wrapping_add(1);
@@ -158,7 +158,7 @@ impl<P> Pipeline<P> {
         }
     }
 
-    /// The end: what is still here goes no further.
+    /// Ends the direction: remaining packets go no further.
     pub fn end(&mut self, mut ended: impl FnMut(Transit)) {
         let held = self.held.drain(..).map(|held| held.packet);
         let under_way = self.under_way.drain(..).map(|(_, packet)| packet);
@@ -174,7 +174,7 @@ pub fn whole(number: f64) -> u64 {
     statistics::whole(number.round()) as u64
 }
 
-/// A stream of random numbers with a name: neighbours' are as far apart as any.
+/// An independent stream of random numbers with a name.
 pub fn stream(names: [u64; 4]) -> Pcg64Mcg {
     let mut state = 0;
     for name in names {

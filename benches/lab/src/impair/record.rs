@@ -1,4 +1,4 @@
-//! Transits written down by a thread of their own, so that the loop never waits for a disk.
+//! Writes transits on a separate thread, so that the loop never waits for a disk.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,10 +10,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::transits::{MAGIC, Transit};
 
-/// Transits that may wait to be written.
+/// Maximum number of transits queued for writing.
 const ROOM: usize = 1 << 18;
 
-/// How often it is looked for more.
+/// How often the writer checks for transits.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The loop's end of the record.
@@ -39,7 +39,7 @@ impl Recorder {
         })
     }
 
-    /// Passes a transit on; where the writer lags behind, it is counted instead.
+    /// Passes a transit on; if the writer lags behind, only counts it.
     pub fn put(&mut self, transit: Transit) {
         self.unwritten += u64::from(self.to_write.push(transit).is_err());
     }
@@ -60,7 +60,7 @@ impl Recorder {
 fn write(mut written: Consumer<Transit>, mut out: impl Write) -> io::Result<()> {
     let mut record = Vec::new();
     loop {
-        // Looked at before the last of them is taken.
+        // Read before the last transits are taken.
         let is_over = written.is_abandoned();
         while let Ok(transit) = written.pop() {
             record.clear();

@@ -1,4 +1,4 @@
-//! What a router changes in a frame: addresses, DSCP, time to live, IPv4's checksum.
+//! A router's changes to a frame: addresses, DSCP, time to live, IPv4's checksum.
 
 use measure::packet::header::checksum::Sum;
 use measure::packet::header::{ethernet, ethertype, ipv4, ipv6};
@@ -7,7 +7,7 @@ use measure::packet::walk::Link;
 use crate::impair::rule::Rule;
 use crate::transits::Fate;
 
-/// Applies what `rule` says of rewriting. Fails where it takes a hop off a packet that has none left.
+/// Applies the changes in `rule`. Fails if the packet's time to live is over.
 pub fn rewrite(rule: &Rule, frame: &mut [u8]) -> Result<(), Fate> {
     if rule.hop || rule.dscp.is_some() {
         rewrite_ip(rule, frame)?;
@@ -24,7 +24,7 @@ pub fn rewrite(rule: &Rule, frame: &mut [u8]) -> Result<(), Fate> {
     Ok(())
 }
 
-/// Leaves what is not IP, or is cut off in its header, as it is.
+/// Frames other than IP, or with a truncated header, are not changed.
 fn rewrite_ip(rule: &Rule, frame: &mut [u8]) -> Result<(), Fate> {
     let link = Link::of(frame);
     match (link.ethertype, frame.get_mut(link.at..)) {
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// A header with a right checksum, from RFC 1071's kin: Wikipedia's example.
+    /// A header with a correct checksum: Wikipedia's example.
     const IPV4: [u8; 20] = [
         0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0,
         0xc7,
@@ -107,7 +107,7 @@ mod tests {
             rewrite(&rule("hop,dscp=46"), &mut packet).unwrap();
             let ip = &packet[14 + tags.len()..];
             assert_eq!((ip[8], ip[1]), (0x3f, 46 << 2));
-            assert_eq!(checksum(ip), 0, "a right header sums up to zero");
+            assert_eq!(checksum(ip), 0, "a correct header sums up to zero");
         }
         let mut last = IPV4;
         last[8] = 1;
@@ -150,7 +150,7 @@ mod tests {
             }
         }
 
-        /// Both switches must see the same packet before and after a router.
+        /// Both switches must compute the same hashes before and after a router.
         #[test]
         fn no_router_changes_the_hash(
             payload in prop::collection::vec(any::<u8>(), 8..60),

@@ -1,4 +1,4 @@
-//! What is done to the packets of each direction.
+//! The impairments of each direction.
 
 use std::str::FromStr;
 
@@ -7,13 +7,13 @@ use contract::address::MacAddress;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// What is done to packets. Shares are probabilities, 0 to 1.
+/// Impairments of packets. Shares are probabilities, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
     /// Delay of every packet, microseconds.
     pub delay_us: f64,
-    /// Evenly distributed further delay, up to so much more or less. Packets stay in order.
+    /// Random deviation from the delay, up to this much more or less, uniformly distributed. Packets stay in order.
     pub jitter_us: f64,
     /// Rate of the link behind, Mbit/s of frames without preamble and gap. Unlimited if omitted.
     pub rate_mbps: Option<f64>,
@@ -22,7 +22,7 @@ pub struct Rule {
     pub reorder: f64,
     /// A packet that is held back leaves when this many others have overtaken it.
     pub reorder_packets: u32,
-    /// Take one off the time to live, as a router does.
+    /// Decrement the time to live, as a router does.
     pub hop: bool,
     pub source_mac: Option<MacAddress>,
     pub destination_mac: Option<MacAddress>,
@@ -30,7 +30,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Fails at the first number that makes no sense.
+    /// Fails at the first invalid number.
     pub fn check(&self) -> Result<()> {
         for (key, share) in [("loss", self.loss), ("reorder", self.reorder)] {
             let holds = (0.0..=1.0).contains(&share);
@@ -59,7 +59,7 @@ impl FromStr for Rule {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut keys = Map::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            // A switch is turned on by its name alone.
+            // A flag is set by its name alone.
             let (key, value) = part.split_once('=').unwrap_or((part, "true"));
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
             if keys.insert(key.to_owned(), value).is_some() {

@@ -1,4 +1,4 @@
-//! The whole box: two ports in memory, a frame's way through, and the record of it.
+//! The complete box: two ports in memory, the path of a frame, and its record.
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -63,8 +63,8 @@ fn put_in<'eal>(
     }
 }
 
-/// `net_ring`'s two ports lead to themselves: what the box sends, it receives again. So each frame
-/// goes round until a rule loses it; here half are lost at each pass to the left.
+/// `net_ring`'s two ports lead to themselves, so the box receives every frame that it sends. Each frame circulates
+/// until a rule loses it; here half are lost at each pass to the left.
 #[test]
 fn frames_go_through_and_are_recorded() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
-//! Cables that something can be put into while packets pass: a delay, losses, a slower link.
+//! Cables whose delay, loss and rate can be changed while packets pass.
 //!
 //! ```text
-//!  ... ==== left [tc: redirect] right ==== ...              plain: what comes in by one end leaves by the other
+//!  ... ==== left [tc: redirect] right ==== ...              plain: packets that enter one end leave the other
 //!  ... ==== left ==> box-l' == box-l [impair] box-r == box-r' ==> right ==== ...         with the box in it
 //! ```
 //!
-//! Both ends are interfaces of the testbed's own namespace. A filter with a smaller number comes first, so that the box is put
-//! in, and taken out, between two packets.
+//! Both ends are interfaces in the testbed's own namespace. The filter with the smallest number applies, so the box can
+//! be inserted and removed between two packets.
 
 use std::fs;
 use std::path::Path;
@@ -19,21 +19,21 @@ use testkit::process::{Process, output};
 use crate::mplane::favoured;
 use crate::testbed::start_box;
 
-/// The box's interfaces, and their peers that packets are led through.
+/// The box's interfaces, and the peers through which packets reach it.
 const BOX: [[&str; 2]; 2] = [["box-l", "box-l2"], ["box-r", "box-r2"]];
-/// Numbers of filters: what is put in, and the plain cable.
+/// Numbers of filters: for the box, and for the plain cable.
 const INSIDE: u8 = 1;
 const PLAIN: u8 = 2;
 
 /// A cable, by the interfaces at its ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cable {
-    /// Where packets of either direction come in.
+    /// Interfaces where packets of either direction enter.
     pub ends: [String; 2],
 }
 
 impl Cable {
-    /// Joins two interfaces that are there.
+    /// Connects two existing interfaces.
     pub fn join(left: &str, right: &str) -> Result<Self> {
         let cable = Self {
             ends: [left.to_owned(), right.to_owned()],
@@ -45,14 +45,14 @@ impl Cable {
         Ok(cable)
     }
 
-    /// Bytes that have left by an end.
+    /// Bytes that have left through an end.
     pub fn bytes(&self, end: usize) -> Result<u64> {
         let file = format!("/sys/class/net/{}/statistics/tx_bytes", self.ends[end]);
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
         Ok(text.trim().parse()?)
     }
 
-    /// Limits the rate at which packets leave by an end.
+    /// Limits the rate at which packets leave through an end.
     pub fn limit(&self, end: usize, rate_bps: u64, queue_bytes: u64) -> Result<()> {
         tc(&[format!(
             "qdisc add dev {} root tbf rate {rate_bps}bit burst 3200 limit {queue_bytes}",
@@ -60,12 +60,12 @@ impl Cable {
         )])
     }
 
-    /// Takes the limit away.
+    /// Removes the limit.
     pub fn unlimit(&self, end: usize) -> Result<()> {
         tc(&[format!("qdisc del dev {} root", self.ends[end])])
     }
 
-    /// Leads packets to these ends (0 left, 1 right) through the box, which forwards; others stay as they are.
+    /// Leads packets to these ends (0 left, 1 right) through the running box; others are not affected.
     pub fn insert(&self, to: &[usize]) -> Result<()> {
         let way = |&end: &usize| {
             let [[_, here], [_, there]] = [BOX[end], BOX[1 - end]];
@@ -77,7 +77,7 @@ impl Cable {
         tc(&to.iter().flat_map(way).collect::<Vec<_>>())
     }
 
-    /// Makes the cable plain again; what is in the box still comes out.
+    /// Removes the box from the cable; packets inside it still come out.
     pub fn remove(&self, to: &[usize]) -> Result<()> {
         let ends = to.iter().map(|end| &self.ends[1 - end]);
         tc(&ends.map(|end| unredirect(end, INSIDE)).collect::<Vec<_>>())
@@ -102,7 +102,7 @@ pub fn start_impair(folder: &Path, rules: &[String], seed: u64) -> Result<Proces
     start_box(command, folder, devices, &arguments)
 }
 
-/// Forgets to which ends the box's packets went.
+/// Removes the filters that lead the box's packets to the ends.
 pub fn clear_box(to: &[usize]) -> Result<()> {
     let outer = to.iter().map(|&end| BOX[end][1]);
     tc(&outer.map(|end| unredirect(end, PLAIN)).collect::<Vec<_>>())

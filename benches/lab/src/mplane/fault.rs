@@ -1,4 +1,4 @@
-//! Faults: which, where, how great, and how they are put in.
+//! Faults: kinds, places and sizes, and their injection.
 
 use std::fmt;
 use std::path::Path;
@@ -19,12 +19,12 @@ use crate::mplane::traffic::TRAFFIC_PORTS;
 
 /// How long traffic is counted before its rate is limited.
 const COUNTED: Duration = Duration::from_secs(2);
-/// Traffic at less than this is not worth a limit, bits a second.
+/// Least traffic, in bits per second, whose rate can be limited.
 const TRAFFIC_MIN_BPS: f64 = 100_000.0;
 /// Links that are cut, each for a fifth of the faults, after those of the whole network.
 const CUTS: [Link<'static>; 2] = [("E", "F", 2), ("A", "F", 1)];
 
-/// Where a fault is.
+/// Place of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The link between two routers.
@@ -42,10 +42,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong there.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Packets take so much longer, and up to a tenth of it more or less.
+    /// Packets take this much longer, with up to a tenth of it more or less.
     Delay {
         /// Milliseconds.
         ms: f64,
@@ -59,7 +59,7 @@ pub enum Kind {
     Rate {
         /// Per cent of the traffic.
         percent: f64,
-        /// Milliseconds that a full queue takes.
+        /// Delay of a full queue in milliseconds.
         queue_ms: f64,
     },
 }
@@ -91,13 +91,13 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A fault to come.
+/// A planned fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fault {
     pub number: u32,
     pub kind: Kind,
     pub place: Place,
-    /// The link that is cut meanwhile.
+    /// The link that is cut during the fault.
     pub cut: Option<(&'static str, &'static str)>,
     seed: u64,
 }
@@ -145,7 +145,7 @@ fn places(cut: Option<Link<'static>>) -> Vec<Place> {
 }
 
 fn kind(place: Place, random: &mut Pcg64Mcg) -> Kind {
-    // Of a device with more than two ports nobody knows where a lost packet would have left it.
+    // In a device with more than two ports, it is unknown through which port a lost packet would have left.
     let has_losses = !matches!(place, Place::Port(router, _) if neighbours(router).len() > 2);
     match random.random_range(0..if has_losses { 3 } else { 2 }) {
         0 => Kind::Delay {
@@ -198,7 +198,7 @@ impl Fault {
     }
 
     fn boxed<'n>(&self, rule: String, cable: &'n Cable, folder: &Path) -> Result<Removal<'n>> {
-        // Of a port the direction in which packets leave the router; of links one, the other, or both.
+        // For a port, the direction in which packets leave the router; for a link one direction, the other, or both.
         let to: &[usize] = match (self.place, self.seed % 3) {
             (Place::Link(..), 0) => &[1],
             (Place::Link(..), 1) | (Place::Port(..), _) => &[0],
@@ -216,7 +216,7 @@ impl Fault {
     }
 }
 
-/// Bits a second that leave by both ends of a cable.
+/// Bits per second that leave through both ends of a cable.
 fn traffic_bps(cable: &Cable) -> Result<[f64; 2]> {
     let bytes = || Ok::<_, anyhow::Error>([cable.bytes(0)?, cable.bytes(1)?]);
     let before = bytes()?;
@@ -246,12 +246,12 @@ fn limit(traffic_bps: f64, percent: f64) -> Result<u64> {
     Ok(whole(traffic_bps * percent / 100.0) as u64)
 }
 
-/// Bytes that take so long at a rate; two packets at least.
+/// Bytes that take this time at a rate; at least two packets.
 fn queue_bytes(rate_bps: u64, queue_ms: f64) -> u64 {
     (whole(rate_bps as f64 / 8.0 * queue_ms / 1e3) as u64).max(3_200)
 }
 
-/// Packets of the transit traffic are dropped where the router forwards them.
+/// Drops packets of the transit traffic where the router forwards them.
 fn drops(router: &'static str, to: &str, percent: f64) -> Result<Removal<'static>> {
     hook(router)?;
     let random = format!("numgen random mod 1000 < {:.0} drop", 10.0 * percent);
@@ -262,7 +262,7 @@ fn drops(router: &'static str, to: &str, percent: f64) -> Result<Removal<'static
     Ok(Box::new(move || unhook(router)))
 }
 
-/// Forwarded packets share a slow queue; what the router sends itself passes it by.
+/// Puts forwarded packets into a slow queue, which the router's own packets bypass.
 fn queue(router: &'static str, to: &str, rate_bps: u64, queue_ms: f64) -> Result<Removal<'static>> {
     let own = format!("{router}{to}");
     let bytes = queue_bytes(rate_bps, queue_ms);
@@ -281,7 +281,7 @@ fn queue(router: &'static str, to: &str, rate_bps: u64, queue_ms: f64) -> Result
     }))
 }
 
-/// What is done with the transit traffic to a neighbour.
+/// Adds a rule for the transit traffic to a neighbour.
 fn for_transit(router: &str, to: &str, what: &str) -> Result<()> {
     hook(router)?;
     let [first, last] = TRAFFIC_PORTS;

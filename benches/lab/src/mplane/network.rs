@@ -1,4 +1,4 @@
-//! The network: routers, cables, and a way to NATS for every router.
+//! The network: routers, cables, and a path to NATS for every router.
 //!
 //! ```text
 //!  plain router X            cable              m-router Y's switch           cable          m-router Y
@@ -30,7 +30,7 @@ pub const M_ROUTERS: [&str; 2] = ["C", "F"];
 /// How long OSPF may take to converge.
 const CONVERGENCE: Duration = Duration::from_secs(90);
 
-/// Everything that packets pass.
+/// The network.
 #[derive(Debug)]
 pub struct Network {
     routers: Routers,
@@ -68,7 +68,7 @@ pub fn address_towards(router: &str, neighbour: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// Where a router reaches the testbed's own namespace, and itself is reached there.
+/// Addresses of the testbed's own namespace and of a router on the link between them.
 pub fn management(router: &str) -> [Ipv4Addr; 2] {
     let base = 4 * (router.as_bytes()[0] - b'A');
     [1, 2].map(|last| Ipv4Addr::new(10, 250, 0, base + last))
@@ -101,7 +101,7 @@ impl Network {
         };
         for name in network.names() {
             manage(name)?;
-            // Ways of equal cost are chosen by ports, too.
+            // Choose among ways of equal cost by ports, too.
             let by_ports = "net.ipv4.fib_multipath_hash_policy=1";
             output(inside(name, "sysctl").args(["-qw", by_ports]))?;
         }
@@ -177,7 +177,7 @@ impl Network {
     }
 }
 
-/// Neighbours that a router sends packets to another's own address by, as the kernel has them.
+/// Neighbours through which a router reaches another router's own address, according to the kernel.
 fn hops(from: &str, to: &str) -> Result<Vec<String>> {
     let route =
         output(inside(from, "ip").args(["route", "show", &format!("{}/32", address_of(to))]))?;
@@ -187,7 +187,7 @@ fn hops(from: &str, to: &str) -> Result<Vec<String>> {
     Ok(hops.collect())
 }
 
-/// Makes the interfaces at one end of a link; whether its router has a switch, and so needs a cable to it.
+/// Creates the interfaces at one end of a link; returns whether its router has a switch, and so needs a cable to it.
 fn connect(end: &str, other: &str) -> Result<bool> {
     let own = format!("{end}{other}");
     let has_switch = is_m_router(end);
@@ -203,7 +203,7 @@ fn connect(end: &str, other: &str) -> Result<bool> {
     Ok(has_switch)
 }
 
-/// Gives a router a way to the testbed's own namespace, which no other router knows.
+/// Gives a router a link to the testbed's own namespace, unknown to other routers.
 fn manage(router: &str) -> Result<()> {
     let [here, there] = management(router);
     ip(&format!(
@@ -249,7 +249,7 @@ impl Plan {
             .collect()
     }
 
-    /// The neighbours by which the shortest paths leave, by name.
+    /// The neighbours through which the shortest paths leave, by name.
     fn first_hops(&self, from: &str, to: &str) -> Vec<&str> {
         let find = |name| self.topology.find(name);
         let Some((from, to)) = find(from).zip(find(to)) else {
@@ -262,7 +262,7 @@ impl Plan {
     }
 }
 
-/// The network as `vernier plan` and the station read it.
+/// The network in the format of `vernier plan` and the station.
 pub fn json(links: impl Iterator<Item = Link<'static>>) -> Value {
     let link = |(from, to, cost)| json!({ "from": from, "to": to, "weight": cost });
     let links: Vec<_> = links.map(link).collect();

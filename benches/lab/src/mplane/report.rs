@@ -9,28 +9,28 @@ use crate::mplane::Arguments;
 use crate::mplane::run::{Outcome, REPORTS_MAX};
 use crate::mplane::truth::{Blamed, Relation, Verdict};
 
-/// So many of so many faults must be named rightly.
+/// Numbers of faults that must be located correctly, and of all faults.
 const RIGHT: usize = 28;
 const OF: usize = 30;
 
-/// What came of the run.
+/// Results of the run.
 #[derive(Debug)]
 pub struct Report<'a> {
     pub arguments: &'a Arguments,
     pub outcomes: Vec<Outcome>,
-    /// What was blamed without a fault, and so many seconds after the beginning; `None` before that part was run.
+    /// Segments blamed without a fault, with the seconds since the beginning; `None` before that part was run.
     pub alarms: Option<Vec<(f64, Risen)>>,
 }
 
 impl Report<'_> {
-    /// What had to hold.
+    /// The checks.
     pub fn checks(&self) -> Checks {
         let mut checks = Checks::default();
         let right = self.right();
         let all = self.outcomes.len();
         if all > 0 {
             let needed = all * RIGHT / OF;
-            let what = format!("faults named rightly within {REPORTS_MAX} reports");
+            let what = format!("faults located correctly within {REPORTS_MAX} reports");
             let got = format!("{right} of {all}, limit {needed}");
             checks.add(what, got, right >= needed);
         }
@@ -51,10 +51,10 @@ impl Report<'_> {
     pub fn page(&self) -> String {
         let machine = Machine::of_this_run();
         let mut page = format!(
-            "# Faults in a network, and where the station says they are\n\n\
+            "# Faults in a network, located by the station\n\n\
              Written by `make mplane` at {}, commit {}, {BUILD} build, on {}.\n\n\
-             Six routers of FRR with OSPF (figures 7 and 8 of MPLANE), C and F with `vernierd` on all sides, the others with \
-             `vernier-probe`; an interval is {} ms. [What it is, and how to read it](../../docs/mplane.md). Seed {}.\n\n",
+             The network has six FRR routers with OSPF (figures 7 and 8 of MPLANE), C and F with `vernierd` on all sides, the others with \
+             `vernier-probe`; an interval is {} ms. See [the testbed and how to read the results](../../docs/mplane.md). Seed {}.\n\n",
             now_utc(),
             machine.commit,
             machine,
@@ -147,7 +147,7 @@ pub fn line(outcome: &Outcome) -> String {
     line
 }
 
-/// Other segments that were blamed: how many of what kind.
+/// Number of other blamed segments by kind.
 fn others(outcome: &Outcome) -> String {
     let count = |relation: Relation| {
         let blamed = outcome.blamed.iter();
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::mplane::fault::faults;
 
-    /// The limits, whether they hold, and the page.
+    /// The limits, their results, and the page.
     fn report(right: usize, alarms: Option<Vec<(f64, Risen)>>) -> (bool, String) {
         let arguments = crate::Arguments::parse_from(["vernier-lab", "mplane"]);
         let crate::Command::Mplane(arguments) = &arguments.command else {

@@ -19,19 +19,19 @@ use crate::mplane::truth::{Blamed, Relation, Verdict, judge, relation};
 
 /// Reports within which a fault must be named.
 pub const REPORTS_MAX: f64 = 3.0;
-/// Reports until localisation begins, and a few more.
+/// Reports until localisation begins, plus a few.
 const LEARNING_REPORTS: u32 = 200;
-/// Reports after a link was cut: the segments that are new then have the names, and the histories, of others that are gone.
+/// Reports to wait after a link was cut, because new segments then have the names, and the histories, of former ones.
 const SETTLING_REPORTS: u32 = 40;
-/// A fault stays for so many reports: what is shorter than ten counts as a burst.
+/// Duration of a fault in reports; anything shorter than ten counts as a burst.
 const HELD_REPORTS: u32 = 13;
 /// Reports between the end of a fault's rises and the next.
 const PAUSE_REPORTS: u32 = 4;
-/// How long rises may stay after their fault, in reports.
+/// How long rises may last after their fault, in reports.
 const OVER_REPORTS: u32 = 90;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A fault, and what was said of it.
+/// A fault, and the station's answers about it.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub fault: Fault,
@@ -43,7 +43,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The narrowest segment that was named first.
+    /// The narrowest segment of those named first.
     pub fn first(&self) -> Option<&Blamed> {
         let blamed = self.blamed.iter();
         let narrow = blamed.filter(|blamed| blamed.relation == Relation::Narrowest);
@@ -101,7 +101,7 @@ impl Testbed<'_> {
         Ok(())
     }
 
-    /// Everything that is blamed in this time.
+    /// Returns everything that is blamed in this time.
     fn quiet(&mut self, duration: Duration) -> Result<Vec<(f64, Risen)>> {
         eprintln!("{} minutes without a fault ...", duration.as_secs() / 60);
         let began = Instant::now();
@@ -123,7 +123,7 @@ impl Testbed<'_> {
         Ok(alarms)
     }
 
-    /// Puts a fault in, and takes it out when its time is over.
+    /// Injects a fault, and removes it when its time is over.
     fn one(&mut self, fault: &Fault) -> Result<Outcome> {
         self.cut(fault.cut)?;
         let before: BTreeSet<Key> = self.risen()?;
@@ -162,7 +162,7 @@ impl Testbed<'_> {
 
     fn watch(&self, fault: &Fault, before: &BTreeSet<Key>, plan: &Plan) -> Result<Vec<Blamed>> {
         let remove = fault.insert(&self.network, self.folder);
-        let remove = remove.context("the fault cannot be put in")?;
+        let remove = remove.context("the fault cannot be injected")?;
         let (since, since_unix_s) = (Instant::now(), now_unix_s());
         let (mut known, mut blamed) = (before.clone(), Vec::new());
         let mut look = || -> Result<()> {
@@ -187,12 +187,12 @@ impl Testbed<'_> {
         while since.elapsed() < self.interval() * HELD_REPORTS && seen.is_ok() {
             seen = look().and_then(|()| wait(LOOK));
         }
-        remove().context("the fault cannot be taken out")?;
+        remove().context("the fault cannot be removed")?;
         seen?;
         Ok(blamed)
     }
 
-    /// Waits until what is risen now was risen before.
+    /// Waits until there is no new rise.
     fn wait_until_over(&mut self, before: &BTreeSet<Key>) -> Result<()> {
         for _ in 0..OVER_REPORTS {
             self.pass(1)?;
@@ -203,7 +203,7 @@ impl Testbed<'_> {
         Ok(())
     }
 
-    /// What is risen now.
+    /// The present rises.
     fn risen(&self) -> Result<BTreeSet<Key>> {
         Ok(self.answers.blame()?.risen.iter().map(key).collect())
     }

@@ -1,4 +1,4 @@
-//! What measures: `vernierd` on every side of an m-router, `vernier-probe` at every router.
+//! The measuring programs: `vernierd` on every side of an m-router, `vernier-probe` at every router.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::mplane::traffic::TRAFFIC_PORTS;
 use crate::mplane::{favoured, favoured_inside};
 use crate::testbed::write_key;
 
-/// Where NATS listens, in the testbed's own namespace.
+/// Address of NATS in the testbed's own namespace.
 pub const NATS_PORT: u16 = 4_222;
 /// Between probes of a session, in milliseconds.
 const PROBE_INTERVAL_MS: f64 = 4.0;
-/// A probe, or a packet inside a router, that is not back by then is lost.
+/// Time after which a probe, or a packet inside a router, is lost.
 const TIMEOUT_MS: u32 = 300;
 /// The rate of the links as far as control frames of the wire are concerned: they take 0.5 % of it.
 const WIRE_BPS: u64 = 100_000_000;
@@ -70,7 +70,7 @@ fn switch(router: &str, number: u16, interval_ms: u32, key: &Path) -> Value {
         .map(|neighbour| json!([neighbour, inner_port(neighbour)]))
         .collect();
     let inner: Vec<_> = neighbours.iter().map(|name| inner_port(name)).collect();
-    // Each on a CPU of its own; by themselves all would take the last one.
+    // Each on a CPU of its own; by default all would use the last one.
     let mut worker = json!({ "idle": "sleep" });
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     if cpus >= M_ROUTERS.len() {
@@ -82,7 +82,7 @@ fn switch(router: &str, number: u16, interval_ms: u32, key: &Path) -> Value {
         "name": router,
         "ports": ports,
         "forwarding": { "mode": "patch", "pairs": pairs },
-        // What ends at the router is lost around it: of what passes through it losses are known by its class.
+        // Packets to the router itself count as lost around it, so losses of transit packets are measured by class.
         "classes": [{ "name": TRANSIT }, { "name": "other" }],
         "rules": rules,
         "measurement": {
@@ -142,8 +142,8 @@ pub fn is_wire(way: &[String]) -> bool {
     way.len() == 2 && way.iter().all(|name| is_m_router(name))
 }
 
-/// A session along a way. Of ways of equal cost the addresses say which: a link's own addresses are reached over this link
-/// by the shortest path, and no other way is as short.
+/// A session along a way. Its addresses select among ways of equal cost: a link's own addresses are reached over this
+/// link by the shortest path, and no other way is as short.
 fn session(way: &[String]) -> Option<Value> {
     let ([first, second, ..], [.., before, last]) = (way, way) else {
         return None;

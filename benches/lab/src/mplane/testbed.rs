@@ -1,4 +1,4 @@
-//! Everything that runs, in the order in which it is started.
+//! Everything that runs, in starting order.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,13 +19,13 @@ use crate::mplane::network::{self, Network};
 use crate::mplane::switches::{NATS_PORT, start_probers, start_switches};
 use crate::mplane::traffic::Traffic;
 
-/// How long the first reports of all may take.
+/// Time limit for the first reports.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// When the traffic is started anew meanwhile.
+/// When the traffic is restarted meanwhile.
 const ANOTHER_TRY: Duration = Duration::from_secs(30);
 
-/// More than there are segments: what is improbable enough follows from it.
+/// More than the number of segments; it determines the probability of false alarms.
 const SEGMENTS: u32 = 256;
 
 /// The network and all programs.
@@ -70,7 +70,7 @@ impl<'a> Testbed<'a> {
         let complaint = "the path from A to D is not covered";
         let covered = until(PATIENCE, complaint, || {
             testbed.check()?;
-            // All streams may have taken one of two ways of equal cost: others take others.
+            // All streams may have taken the same of two ways of equal cost; new streams may take others.
             if begun.elapsed() > ANOTHER_TRY {
                 testbed.traffic.renew()?;
                 begun = Instant::now();
@@ -80,7 +80,7 @@ impl<'a> Testbed<'a> {
             let is_covered = answer.as_ref().is_ok_and(Vec::is_empty);
             Ok(is_covered.then_some(()))
         });
-        covered.with_context(|| format!("what the station said last: {last:?}"))?;
+        covered.with_context(|| format!("last answer of the station: {last:?}"))?;
         Ok(testbed)
     }
 
@@ -88,7 +88,7 @@ impl<'a> Testbed<'a> {
         Duration::from_millis(self.interval_ms.into())
     }
 
-    /// Starts the probers anew, with the m-sets of the network as it is now.
+    /// Restarts the probers with the m-sets of the present network.
     pub fn renew_probers(&mut self) -> Result<()> {
         self.probers.clear();
         let names: Vec<_> = self.network.names().map(str::to_owned).collect();
@@ -127,7 +127,7 @@ fn start_station(folder: &Path) -> Result<(Process, Station)> {
 /// How often it is asked before that is an error.
 const ATTEMPTS: usize = 3;
 
-/// What the station says.
+/// Answers of the station.
 #[derive(Debug)]
 pub struct Station {
     client: Client,
@@ -148,7 +148,7 @@ pub fn key(risen: &Risen) -> Key {
 }
 
 impl Station {
-    /// The answer at a path; a busy machine may keep it waiting, and then it is asked again.
+    /// The answer at a path; on a busy machine it may take long, and then it is requested again.
     fn ask<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
         let query = query.iter().map(|(key, of)| (*key, (*of).to_owned()));
         let query: Vec<_> = query.collect();
@@ -166,7 +166,7 @@ impl Station {
         Ok(uncovered.map(|hop| hop.title).collect())
     }
 
-    /// What is risen in all of the network.
+    /// The rises in the whole network.
     pub fn blame(&self) -> Result<Blame> {
         self.ask("/api/v1/blame", &[("limit", "1000")])
     }

@@ -1,4 +1,4 @@
-//! Traffic between routers, both ways at a bounded rate: iperf3 over UDP, and ping.
+//! Traffic between routers in both directions at a bounded rate: iperf3 over UDP, and ping.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,8 @@ use crate::mplane::network::address_of;
 /// First and last port of iperf3's servers.
 pub const TRAFFIC_PORTS: [u16; 2] = [5_201, 5_299];
 
-/// From, to, streams each way, and bits a second of each. Of two ways of equal cost one has none of 16 streams once in 32,000 times.
+/// From, to, streams in each direction, and bits per second of each. The probability that all of 16 streams take the
+/// same of two ways is 1 in 32,000.
 const FLOWS: [(&str, &str, u16, &str); 5] = [
     ("A", "D", 16, "100K"),
     ("B", "D", 16, "100K"),
@@ -24,7 +25,7 @@ const FLOWS: [(&str, &str, u16, &str); 5] = [
 const LENGTH: &str = "500";
 const PINGS: [(&str, &str); 2] = [("A", "D"), ("E", "B")];
 
-/// What sends and receives.
+/// Senders and receivers.
 #[derive(Debug)]
 pub struct Traffic {
     folder: PathBuf,
@@ -42,7 +43,7 @@ impl Traffic {
         };
         for ((_, to, _, _), port) in FLOWS.iter().zip(TRAFFIC_PORTS[0]..) {
             let mut server = inside(to, "iperf3");
-            // Else it answers from the address of an interface.
+            // Otherwise it answers from the address of an interface.
             server.args(["-s", "-p", &port.to_string()]);
             server.args(["-B", &address_of(to).to_string()]);
             let name = format!("iperf3-{port}");
@@ -55,7 +56,7 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// Ends all of it, and starts it with other ports of clients.
+    /// Restarts all of it with other client ports.
     pub fn renew(&mut self) -> Result<()> {
         self.clients.clear();
         self.servers.clear();
@@ -64,7 +65,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Starts again what has ended: iperf3 does when a network is without a route for long.
+    /// Restarts programs that have ended: iperf3 does so if there is no route for long.
     pub fn keep(&mut self) -> Result<()> {
         for index in 0..self.clients.len() {
             if self.clients[index].check_alive().is_err() {

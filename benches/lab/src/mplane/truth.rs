@@ -1,4 +1,4 @@
-//! Which segments have the place of a fault in them, and what follows for what was blamed.
+//! Finds the segments that contain the place of a fault, and judges the blamed segments.
 
 use records::station::Risen;
 
@@ -6,18 +6,18 @@ use crate::mplane::fault::Place;
 use crate::mplane::network::{Plan, is_m_router};
 use crate::mplane::switches::inner_port;
 
-/// What a segment has to do with a place.
+/// Relation of a segment to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Relation {
     /// It is elsewhere.
     Innocent,
-    /// It has the place in it, and more: a virtual link, or a probe that ends in the router.
+    /// It contains the place and more: a virtual link, or a probe that ends in the router.
     Wider,
-    /// There is no shorter segment that has the place in it.
+    /// No shorter segment contains the place.
     Narrowest,
 }
 
-/// What a segment has to do with a place, in a network whose m-sets are those of a plan.
+/// Relation of a segment to a place, in a network with the m-sets of a plan.
 pub fn relation(risen: &Risen, place: Place, plan: &Plan) -> Relation {
     let (from, to) = (risen.from.as_str(), risen.to.as_str());
     match (risen.kind.as_str(), place) {
@@ -37,7 +37,7 @@ pub fn relation(risen: &Risen, place: Place, plan: &Plan) -> Relation {
     }
 }
 
-/// Probes are lost in either direction, and the round trip has both: the direction is not looked at.
+/// Ignore the direction: probes may be lost in either direction, and the round trip includes both.
 fn probed(from: &str, to: &str, place: Place, plan: &Plan) -> Relation {
     let ways = [(from, to), (to, from)].map(|(of, member)| {
         let ways = plan.ways(of).into_iter();
@@ -57,7 +57,7 @@ fn probed(from: &str, to: &str, place: Place, plan: &Plan) -> Relation {
                     Relation::Wider
                 }
             }
-            // They begin or end in the router, behind its port.
+            // Probes that begin or end in the router, behind its port.
             Place::Port(router, neighbour) => {
                 let mut ends = [way.get(..2), way.get(way.len() - 2..)]
                     .into_iter()
@@ -74,17 +74,18 @@ fn probed(from: &str, to: &str, place: Place, plan: &Plan) -> Relation {
     relations.max().unwrap_or(Relation::Innocent)
 }
 
-/// A segment that was blamed.
+/// A blamed segment.
 #[derive(Debug, Clone)]
 pub struct Blamed {
     pub risen: Risen,
     pub relation: Relation,
-    /// Reports of it whose interval began after the fault, when the station first named it.
+    /// Its reports, with intervals that began after the fault, until the station named it.
     pub reports: f64,
 }
 
 impl Blamed {
-    /// How bad the rise is: nanoseconds; a share of packets lost counts as so much of a second, as the station orders them.
+    /// Size of the rise in nanoseconds; a share of lost packets counts as the same share of a second, as in the
+    /// station's order.
     fn weight_ns(&self) -> f64 {
         let unit = if self.risen.signal == "loss" {
             1e9
@@ -95,10 +96,10 @@ impl Blamed {
     }
 }
 
-/// What came of a fault.
+/// Verdict on a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The narrowest segment was blamed in time, and none worth mentioning that has not the place in it.
+    /// The narrowest segment was blamed in time, and no other segment with a significant rise.
     Right,
     /// The narrowest segment was blamed, but too late.
     Late,
@@ -119,10 +120,11 @@ impl Verdict {
     }
 }
 
-/// A rise elsewhere below this part of the worst is a side effect: on two CPUs the box itself costs some microseconds.
+/// A rise elsewhere below this part of the worst is a side effect, because on two CPUs the box itself takes some
+/// microseconds.
 const SIDE_EFFECT: f64 = 0.02;
 
-/// Judges what was blamed while a fault was in.
+/// Judges the segments blamed during a fault.
 pub fn judge(blamed: &[Blamed], reports_max: f64) -> Verdict {
     let narrowest = (blamed.iter())
         .filter(|segment| segment.relation == Relation::Narrowest)
@@ -161,7 +163,7 @@ mod tests {
         Plan::of(links.filter(|link| Some((link.0, link.1)) != without)).unwrap()
     }
 
-    /// What a probe has to do with a place.
+    /// Relation of a probe to a place.
     fn of_probe(from: &str, to: &str, place: Place, plan: &Plan) -> Relation {
         relation(&risen("probe", "", from, to), place, plan)
     }
@@ -200,7 +202,7 @@ mod tests {
             let of = risen("around", switch, "router:A.router", to);
             assert_eq!(relation(&of, place, &whole), expected, "{switch}, {to}");
         }
-        // What is probed behind the port.
+        // Probes behind the port.
         for (from, to, expected) in [
             ("E", "F", Relation::Wider),
             ("F", "D", Relation::Wider),

@@ -1,4 +1,4 @@
-//! What is shown of each driver.
+//! The checks of each driver.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,20 +17,20 @@ use crate::nic::program::{Measured, Program};
 /// Frames in each direction.
 const FRAMES: usize = 300;
 
-/// A driver, and what QEMU's model of its device has.
+/// A driver, and properties of QEMU's model of its device.
 #[derive(Debug, Clone, Copy)]
 pub struct Driver {
-    /// As it is asked for, and shown.
+    /// Its name on the command line and in the results.
     pub name: &'static str,
     /// DPDK's name for it.
     pub dpdk: &'static str,
     /// QEMU's device and its properties.
     pub model: &'static str,
-    /// The largest MTU with which frames come in: where they outgrow a buffer of the switch (2048 bytes),
-    /// QEMU's vmxnet3 gives DPDK's driver none.
+    /// The largest MTU with which frames are received: QEMU's vmxnet3 passes no frames larger than a buffer of the
+    /// switch (2048 bytes) to DPDK's driver.
     pub mtu: u16,
-    /// Whether the device spreads flows over two receive queues, where the kernel's tap is behind it. Otherwise all packets come
-    /// by the first: the driver (e1000e) or QEMU's device (vmxnet3) spreads none.
+    /// Whether the device spreads flows over two receive queues when it is connected to the kernel's tap. Otherwise all
+    /// packets arrive by the first queue, because the driver (e1000e) or QEMU's device (vmxnet3) does not spread flows.
     pub spreads_flows: bool,
 }
 
@@ -58,10 +58,10 @@ pub const DRIVERS: [Driver; 3] = [
     },
 ];
 
-/// Results for one driver: a figure or a few words for each check.
+/// Results for one driver: a figure or a short text for each check.
 pub type Shown = Vec<(&'static str, String)>;
 
-/// Everything about one driver, in one guest. Fails at the first check that does.
+/// Runs all checks of one driver in one guest. Stops at the first failure.
 pub fn all(
     driver: &Driver,
     image: &Image,
@@ -98,7 +98,7 @@ fn config(ports: &Value, pairs: &Value, workers: &Value, hugepages: bool) -> Val
     })
 }
 
-/// Writes the configuration down in the guest, and the command that runs the switch by it.
+/// Writes the configuration to the guest; returns the command that runs the switch with it.
 fn vernierd(guest: &mut Guest, config: &Value) -> Result<&'static str> {
     guest.run(&format!("echo '{config}' >/tmp/config.json"))?;
     Ok("/vernier/vernierd --config /tmp/config.json")
@@ -170,9 +170,9 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
     );
     let mut program = Program::start(guest, &command)?;
     let (a, b) = (address(0), address(1));
-    // A transmit queue is measured from an epoch on that begins after the program has set it up.
+    // A transmit queue is measured from the first epoch that begins after the program has set it up.
     let mut since = (None, 0);
-    program.until("its measurement goes on changing", |program| {
+    program.until("its measurement keeps changing", |program| {
         let are_up = are_up(program, [&a, &b]).unwrap_or(false);
         let status = program.snapshot()?.status;
         let generation = Some(status.generation).filter(|_| are_up);
@@ -200,14 +200,14 @@ fn are_up(program: &mut Program<'_>, names: [&str; 2]) -> Result<bool> {
     Ok(a?.facts.is_up && b?.facts.is_up)
 }
 
-/// Frames of all kinds both ways between the first two devices.
+/// Frames of all kinds in both directions between the first two devices.
 fn both_ways(program: &mut Program<'_>, mtu: usize, seed: u64) -> Result<()> {
     let (a, b) = (program.guest.end(0)?, program.guest.end(1)?);
     let way = |from, to, seed| Way::of_frames(from, to, of_all_kinds(FRAMES, mtu, seed));
     exchange(vec![way(a, b, seed), way(b, a, seed + 1)])
 }
 
-/// The same, and exact counts of both ports and both segments.
+/// The same, with exact counts of both ports and both segments.
 fn both_ways_counted(
     program: &mut Program<'_>,
     (a, b): (&str, &str),
@@ -277,12 +277,12 @@ fn links(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
         "the partner's link goes down"
     } else {
         ensure!(log.contains("cannot set its link up or down"), "{log}");
-        "the driver cannot lower a link; the log says so"
+        "the driver cannot take a link down; the log says so"
     };
     ensure!(try_send(program.guest.end(1)?, &frame)?, "no room");
     wait(Duration::from_millis(500))?;
     let came = try_receive(program.guest.end(0)?, &mut [0; 1_514])?.is_some();
-    ensure!(!came, "a frame came over a link that is down");
+    ensure!(!came, "a frame arrived over a link that is down");
     let began = Instant::now();
     set(program, true)?;
     program.until("port b does not come back", |program| {
@@ -298,7 +298,7 @@ fn links(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The third device is pulled while packets come in by all.
+/// Unplugs the third device while packets arrive at all.
 fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     let id = device_id(2);
     let frame = of_all_kinds(1, 100, 11).remove(0);
@@ -307,7 +307,7 @@ fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     program.guest.qmp.execute("device_del", &asked)?;
     let mut seed = 13;
     let mut flow = |program: &mut Program<'_>| -> Result<()> {
-        // As many as there is room for; what comes after the device is gone goes nowhere.
+        // As many as there is room for; packets sent after the device is gone are lost.
         for _ in 0..4 {
             let _ = try_send(program.guest.end(2)?, &frame);
         }
@@ -321,7 +321,7 @@ fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     })?;
     program.says("port c: its device is being removed")?;
     program.says("port c: its device is released")?;
-    program.until("QEMU does not let it go", |program| {
+    program.until("QEMU does not release it", |program| {
         flow(program)?;
         let is_gone = program.guest.qmp.has_event("DEVICE_DELETED", &id)?;
         Ok(is_gone.then_some(()))
@@ -334,7 +334,7 @@ fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     let removed = "port c: device was removed".to_owned();
     ensure!(unready.contains(&removed), "{unready:?}");
     both_ways(program, 1500, 12)?;
-    let figure = format!("given up, and gone in {took:.1} s; no frame lost between the others");
-    say("device pulled", figure);
+    let figure = format!("released in {took:.1} s; no frame lost between the others");
+    say("device unplugged", figure);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Packets of many flows: each comes out in the order of its flow, whichever queue it came by.
+//! Packets of many flows, which must leave in the order of their flow, whichever queue received them.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
@@ -24,13 +24,13 @@ const STATION: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 const FIRST_PORT: u16 = 20_000;
 const PORT: u16 = 9;
 
-/// Where the payload is.
+/// Offset of the payload.
 const PAYLOAD_AT: usize = ethernet::BYTES + ipv4::BYTES + udp::BYTES;
 
 /// Begins the payload.
 const MARK: &[u8; 4] = b"VRNR";
 
-/// Where packets of flows go in.
+/// Where packets of flows enter.
 #[derive(Debug)]
 pub enum Source<'e> {
     /// Made here, and sent as frames.
@@ -70,8 +70,7 @@ impl Source<'_> {
         }
     }
 
-    /// Sends all packets of all flows in turn; each comes out at `to` after those before it of its
-    /// flow.
+    /// Sends all packets of all flows in turn; each must leave at `to` after the earlier packets of its flow.
     pub fn send_all(&self, to: &UnixDatagram) -> Result<()> {
         let mut next = vec![0; usize::from(FLOWS)];
         let packets = (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| (flow, number)));
@@ -87,7 +86,7 @@ impl Source<'_> {
                 let due = next.get_mut(usize::from(flow)).context("no such flow")?;
                 ensure!(
                     number == *due,
-                    "packet {number} of flow {flow} came in place of {due}"
+                    "packet {number} of flow {flow} arrived instead of {due}"
                 );
                 *due += 1;
                 Ok(true)

@@ -10,19 +10,19 @@ use measure::packet::header::ethernet::{self, FRAME_BYTES_MIN};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// Frames under way in each direction at most: the kernel keeps no more than ten datagrams for a
-/// socket that is not read.
+/// Maximum frames in flight in each direction, because the kernel queues at most ten datagrams for a socket that is not
+/// read.
 const WINDOW: usize = 8;
 
-/// How long a frame may be under way.
+/// How long a frame may be in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Two stations.
 const STATIONS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
-/// Destination addresses, and what follows the source address. All else is random: no device may
-/// mend, strip or drop what it does not understand. What says IP has a whole header of it: without, QEMU's
-/// e1000e and vmxnet3 drop the frame as they send it.
+/// Destination addresses, and the bytes after the source address. Everything else is random, because no device may
+/// change or drop frames that it does not understand. Frames that claim to be IP have a complete IP header; otherwise
+/// QEMU's e1000e and vmxnet3 drop them when sending.
 const KINDS: [([u8; 6], &[u8]); 10] = [
     // Local experiments.
     (STATIONS[1], &[0x88, 0xb5]),
@@ -42,7 +42,7 @@ const KINDS: [([u8; 6], &[u8]); 10] = [
     ),
     // Broadcast ARP.
     ([0xff; 6], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]),
-    // LLDP, which no bridge forwards, and a patch panel does.
+    // LLDP, which a bridge never forwards, but a patch panel does.
     ([1, 0x80, 0xc2, 0, 0, 0x0e], &[0x88, 0xcc]),
     // A length in place of a type (spanning tree).
     ([1, 0x80, 0xc2, 0, 0, 0], &[0, 39, 0x42, 0x42, 3]),
@@ -52,7 +52,7 @@ const KINDS: [([u8; 6], &[u8]); 10] = [
 pub fn of_all_kinds(count: usize, mtu: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Pcg64::seed_from_u64(seed);
     let longest = mtu + ethernet::BYTES;
-    // The ends of the range, what is around the room of a buffer, and anything between.
+    // The ends of the range, sizes around that of a buffer, and any sizes in between.
     let special = [60, 61, 64, 65, 127, 128, 1514, 2047, 2048, 2049];
     let special = [&special[..], &[longest - 1, longest]].concat();
     let frame = |n: usize| {
@@ -78,14 +78,14 @@ pub struct Way<'e> {
     /// Where they come out.
     pub to: &'e UnixDatagram,
     pub packets: usize,
-    /// Sends the packet of that number; whether there was room for it.
+    /// Sends the packet with this number; returns whether there was room for it.
     pub send: Send<'e>,
-    /// Checks what came out as the packet of that number; whether it is one of these.
+    /// Checks a received frame against the packet with this number; returns whether it is one of these.
     pub check: Check<'e>,
 }
 
 impl<'e> Way<'e> {
-    /// Frames, which come out byte for byte as they went in.
+    /// Frames, which must leave byte for byte as they entered.
     pub fn of_frames(from: &'e UnixDatagram, to: &'e UnixDatagram, frames: Vec<Vec<u8>>) -> Self {
         let frames = Rc::new(frames);
         let sent = Rc::clone(&frames);

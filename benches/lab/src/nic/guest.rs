@@ -1,4 +1,4 @@
-//! A virtual machine with an IOMMU and network devices, and the program that it runs commands by.
+//! A virtual machine with an IOMMU and network devices, and the channel for its commands.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,10 +15,10 @@ use crate::nic::qmp::Qmp;
 
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// How long a boot may take, and a command.
+/// Time limit for a boot, and for a command.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Ends what a command has said; its exit code follows.
+/// Marks the end of a command's output; its exit code follows.
 const END_OF_OUTPUT: u8 = 4;
 
 /// Network devices that are connected to a socket of the host: a frame is a datagram.
@@ -27,7 +27,7 @@ pub const SOCKETS: usize = 3;
 /// The interface of the kernel's, of two pairs of queues, that another device may be connected to.
 pub const TAP: &str = "vernier-tap";
 
-/// A guest that runs. Dropping it ends it.
+/// A running guest. Dropping it stops it.
 #[derive(Debug)]
 pub struct Guest {
     pub qmp: Qmp,
@@ -75,7 +75,7 @@ impl Guest {
         };
         let ends = (0..SOCKETS).map(end).collect::<Result<_>>()?;
         let mut command = Command::new("timeout");
-        // Should this process be killed, nothing is left for long.
+        // If this process is killed, QEMU ends soon after it.
         command.args(["--kill-after=1", "180", QEMU]);
         add_machine(&mut command, image, programs, folder);
         for n in 0..SOCKETS + usize::from(has_tap) {
@@ -111,12 +111,12 @@ impl Guest {
         Ok(guest)
     }
 
-    /// What the guest's kernel has said.
+    /// Log of the guest's kernel.
     pub fn console(&self) -> String {
         fs::read_to_string(self.folder.join("console.log")).unwrap_or_default()
     }
 
-    /// Runs a shell command of one line in the guest; its exit code, and what it said.
+    /// Runs a one-line shell command in the guest; returns its exit code and output.
     pub fn try_run(&mut self, command: &str) -> Result<(i32, String)> {
         ensure!(!command.contains('\n'), "a command is one line");
         writeln!(self.agent.get_mut(), "{command}")?;
@@ -135,7 +135,7 @@ impl Guest {
         Ok((code.trim().parse()?, said))
     }
 
-    /// Runs a command that must succeed; what it said.
+    /// Runs a command that must succeed; returns its output.
     pub fn run(&mut self, command: &str) -> Result<String> {
         let (code, said) = self.try_run(command)?;
         ensure!(code == 0, "{command}: exit code {code}: {said}");
@@ -169,8 +169,8 @@ impl Guest {
     }
 }
 
-/// The machine and all that is not a network device. Emulation by itself: KVM in a virtual machine
-/// starts, and then its guest hangs.
+/// The machine, without network devices. Without KVM, because KVM inside a virtual machine starts, but then its guest
+/// hangs.
 fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &Path) {
     let words = "-nodefaults -no-user-config -display none -no-reboot -accel tcg,thread=multi -cpu max -smp 3 \
                  -m 1024 -machine q35,kernel-irqchip=off -device intel-iommu,intremap=on,caching-mode=on \
@@ -192,7 +192,7 @@ fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &P
     command.args(["-serial", &format!("file:{}", console.display())]);
     command.arg("-kernel").arg(&image.kernel);
     command.arg("-initrd").arg(&image.initrd);
-    // On a machine that is busy the kernel's check of its timer fails, and with it the boot.
+    // On a busy machine the kernel's check of its timer may fail, and so the boot.
     let boot = "console=ttyS0 quiet loglevel=4 intel_iommu=on panic=-1 no_timer_check";
     command.args(["-append", boot]);
 }

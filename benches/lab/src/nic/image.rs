@@ -1,4 +1,4 @@
-//! What the guest boots from: Debian's kernel, and an initramfs of busybox and the modules it needs.
+//! The guest's boot image: Debian's kernel, and an initramfs with busybox and the necessary modules.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

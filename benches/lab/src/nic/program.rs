@@ -7,29 +7,29 @@ use records::snapshot::{Port, PortReading, Snapshot, Totals};
 
 use crate::nic::guest::Guest;
 
-/// How long it may take to start, to end, or to come to what it is waited for.
+/// Time limit for its start, its end, and every condition waited for.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How often it is asked.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often packets are sent again because an epoch went unmeasured.
+/// Maximum number of tries if epochs go unmeasured.
 const TRIES_MAX: usize = 4;
 
-/// How long a segment counts nothing more before it is taken that nothing more comes: several epochs.
+/// How long a segment must count nothing before it is considered complete: several epochs.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// Packets that were all measured.
 #[derive(Debug, Default)]
 pub struct Measured {
-    /// How often they were sent: all but the last time an epoch went unmeasured.
+    /// Number of tries; in all but the last, an epoch went unmeasured.
     pub tries: usize,
     /// Mean delay by segment, in microseconds.
     pub mean_us: Vec<f64>,
 }
 
 impl Measured {
-    /// For the table: that it took several tries.
+    /// A note for the table if it took several tries.
     pub fn note(&self) -> String {
         match self.tries {
             1 => String::new(),
@@ -67,7 +67,7 @@ impl<'g> Program<'g> {
         Ok(program)
     }
 
-    /// Asks again and again until there is an answer.
+    /// Repeats a request until there is an answer.
     pub fn until<T>(
         &mut self,
         complaint: &str,
@@ -118,8 +118,8 @@ impl<'g> Program<'g> {
         })
     }
 
-    /// What a segment has counted, nothing where it is not there yet; and epochs that a worker did not
-    /// measure, or not whole.
+    /// Counts of a segment, zero if it does not exist yet, and the number of epochs that a worker did not measure
+    /// completely.
     fn total(&mut self, (from, to): (&str, &str)) -> Result<(Totals, u64)> {
         let Snapshot {
             status, segments, ..
@@ -128,16 +128,16 @@ impl<'g> Program<'g> {
         let segment = segments.find(|segment| segment.ingress == from && segment.egress == to);
         let total = segment.unwrap_or_default().total;
         let missed: u64 = status.workers.iter().map(|of| of.missed_epochs).sum();
-        // The plugin marks an epoch as `link`, too, when the control core held a queue's shard as packets left.
+        // The plugin also marks an epoch as `link` if the control core held a queue's shard while packets left.
         let unusable = total.unusable_epochs.missed_shard + total.unusable_epochs.link;
         Ok((total, missed + unusable))
     }
 
-    /// Lets `send` send `packets` over each of these segments, and waits until they have counted exactly
-    /// these at both ends. Where fewer are counted and an epoch went unmeasured meanwhile (the guest's CPUs are
-    /// emulated, and others use the machine), all is sent again, [`TRIES_MAX`] times at most.
+    /// Lets `send` send `packets` over each of these segments, and waits until they have counted exactly these at both
+    /// ends. If fewer are counted and an epoch went unmeasured meanwhile (the guest's CPUs are emulated, and others use
+    /// the machine), everything is sent again, up to [`TRIES_MAX`] times.
     ///
-    /// The mean delays must be plausible: more than nothing, less than a second.
+    /// The mean delays must be plausible: over zero and under a second.
     pub fn measure(
         &mut self,
         segments: &[(&str, &str)],
@@ -174,8 +174,8 @@ impl<'g> Program<'g> {
         bail!("{segments:?}: an epoch went unmeasured in each of {TRIES_MAX} tries")
     }
 
-    /// The sum of a segment's delays since `before`, once it has counted `packets` at both ends, with 0; or once
-    /// nothing is added any more and epochs went unmeasured, with their number.
+    /// Waits until a segment has counted `packets` at both ends since `before`, or counts nothing more because epochs
+    /// went unmeasured. Returns the sum of delays, and the number of unmeasured epochs.
     fn settled(
         &mut self,
         segment: (&str, &str),
@@ -206,15 +206,15 @@ impl<'g> Program<'g> {
         settled.with_context(|| format!("{segment:?}: {packets} packets, counted {last:?}"))
     }
 
-    /// Waits until the log says something; all of it from then on.
+    /// Waits until the log contains a text; returns the log.
     pub fn says(&mut self, words: &str) -> Result<String> {
-        self.until(&format!("it does not say {words:?}"), |program| {
+        self.until(&format!("its log lacks {words:?}"), |program| {
             let log = program.log()?;
             Ok(log.contains(words).then_some(log))
         })
     }
 
-    /// Ends it by SIGTERM; it must end with 0. How long that took, and what it has said in all.
+    /// Stops it by SIGTERM; it must exit with 0. Returns how long that took, and its complete output.
     pub fn end(mut self) -> Result<(Duration, String)> {
         let began = Instant::now();
         self.guest.run("kill $(cat /tmp/pid)")?;

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-/// How long QEMU may take to answer.
+/// Time limit for QEMU's response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to the monitor.
 #[derive(Debug)]
 pub struct Qmp {
     lines: BufReader<UnixStream>,
-    /// What it has read of a line that is not complete yet.
+    /// The part of an incomplete line that was already read.
     partial: String,
-    /// Names of events and of the devices they are about, oldest first.
+    /// Names of events and their devices, oldest first.
     events: Vec<(String, String)>,
 }
 
@@ -50,7 +50,7 @@ impl Qmp {
         bail!("{command}: QEMU does not answer")
     }
 
-    /// Whether an event has come about a device; looks for a moment.
+    /// Whether there was an event for a device; waits a moment.
     pub fn has_event(&mut self, name: &str, device: &str) -> Result<bool> {
         while self.next(Duration::from_millis(1))?.is_some() {}
         let is_it = |(event, about): &(String, String)| event == name && about == device;

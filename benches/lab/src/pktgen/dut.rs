@@ -1,4 +1,4 @@
-//! A `vernierd` of one's own, connected by `net_memif`: shared memory between two processes.
+//! A private `vernierd`, connected by `net_memif`: shared memory between two processes.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +27,7 @@ pub fn start(mut config: Config, folder: &Path) -> Result<Process> {
     let listen = free_address()?;
     config.http.listen = Some(listen);
     let json = serde_json::to_value(&config)?;
-    // A change may not fit the rest of the configuration, such as workers with queues of their own.
+    // The change may conflict with the rest of the configuration, such as workers with queues of their own.
     Config::parse(&json.to_string(), "the configuration")
         .context("this configuration cannot be put between two memifs")?;
     let mut process = Process::start_vernierd(

@@ -10,10 +10,10 @@ use measure::packet::header::{ethertype, ipv4, protocol, udp};
 use reporting::statistics::mean;
 use switch::source::{Source, SourceError};
 
-/// Most bytes that are kept of a frame; the rest are zeros.
+/// Maximum number of bytes that are kept of a frame; the rest are zeros.
 const HEAD_BYTES_MAX: usize = 96;
 
-/// First octets of all addresses of a `generate:` source: whatever else is on the wire is not ours.
+/// First octets of all addresses of a `generate:` source, by which our frames are recognised.
 const OURS: [u8; 3] = [0x02, 0, 0];
 
 /// Where a probe's mark and time are: behind Ethernet, IPv4 and UDP headers.
@@ -21,7 +21,7 @@ const MARK_AT: usize = ethernet::BYTES + ipv4::BYTES + udp::BYTES;
 const MARK: [u8; 8] = *b"vernier1";
 const TIME_AT: usize = MARK_AT + MARK.len();
 
-/// Least length of a probe: of the shortest frame, which its head fits into.
+/// Least length of a probe, that of the shortest frame, into which its header fits.
 const PROBE_BYTES: u32 = 60;
 const _: () = assert!(PROBE_BYTES as usize == FRAME_BYTES_MIN);
 const _: () = assert!(TIME_AT + size_of::<u64>() <= FRAME_BYTES_MIN);
@@ -86,7 +86,7 @@ pub enum Seen {
     Probe { sent_ns: u64 },
 }
 
-/// Looks at the first bytes of a frame.
+/// Recognises a frame by its first bytes.
 pub fn look(head: &[u8]) -> Seen {
     let source = head.get(ethernet::field::SOURCE);
     if !source.is_some_and(|source| source.starts_with(&OURS)) {
@@ -101,7 +101,7 @@ pub fn look(head: &[u8]) -> Seen {
     }
 }
 
-/// Frames of one side, which are sent over and over.
+/// Frames of one side, which are sent repeatedly.
 #[derive(Debug, Clone)]
 pub struct Frames {
     all: Vec<Frame>,

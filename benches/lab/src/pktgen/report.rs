@@ -25,7 +25,7 @@ pub fn step(step: &Step) -> String {
     )
 }
 
-/// What the search came to.
+/// The result of the search.
 pub fn found(found: &Found, frames: &Frames, loss: f64) -> String {
     let whose = if found.is_ours {
         " (at least: no more was or could be offered)"
@@ -48,11 +48,11 @@ pub struct Row {
     /// Least delay; like all below `None` without probes.
     pub min_ns: Option<u64>,
     pub mean_ns: Option<f64>,
-    /// Delay that half of the probes do not exceed.
+    /// Median delay of the probes.
     pub p50_ns: Option<u64>,
-    /// The same of 99 %.
+    /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// The same of 99.9 %.
+    /// 99.9th percentile.
     pub p999_ns: Option<u64>,
     pub max_ns: Option<u64>,
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::pktgen::trial::Outcome;
 use crate::pktgen::{over_zero, percent};
 
-/// How it is searched.
+/// Settings of the search.
 #[derive(Debug, Args)]
 pub struct Limits {
     /// Packets that may be lost, %
@@ -15,7 +15,7 @@ pub struct Limits {
     /// Rate to begin with, million packets a second each way
     #[arg(long, value_name = "MPPS", default_value_t = 10.0, value_parser = over_zero)]
     pub max: f64,
-    /// Trials that must fail before a rate does; more where others use the machine, too
+    /// Number of trials that must fail before a rate fails; use more on shared machines
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub tries: u32,
 }
@@ -32,9 +32,9 @@ pub struct Step {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
-    /// Packets a second on each side that sends; 0 where none held.
+    /// Packets per second on each sending side; 0 if no rate passed.
     pub rate_pps: f64,
-    /// Whether it is ours: nothing failed but for rates that we could not offer.
+    /// Whether the limit is the generator's: only rates that it could not offer failed.
     pub is_ours: bool,
     /// All trials, in order.
     pub steps: Vec<Step>,
@@ -43,7 +43,7 @@ pub struct Found {
 /// Share of the rate to which it is exact.
 const RESOLUTION: f64 = 0.02;
 
-/// Most rates that are tried: far more than halving a range takes to this resolution.
+/// Maximum number of rates to try, far more than bisection needs for this resolution.
 const RATES_MAX: u32 = 64;
 
 /// Searches; `trial` offers a rate.
@@ -103,7 +103,7 @@ mod tests {
         tries: 1,
     };
 
-    /// Of a switch that forwards `capacity_pps` and a sender of `own_pps`.
+    /// A search with a switch that forwards `capacity_pps` and a sender of `own_pps`.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

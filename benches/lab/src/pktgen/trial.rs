@@ -13,14 +13,14 @@ use crate::pktgen::seconds;
 use crate::pktgen::wire::Wire;
 use crate::ports::{BURST, nanoseconds};
 
-/// Probes whose delay is kept, at most.
+/// Maximum number of probes whose delay is kept.
 const DELAYS_MAX: usize = 1 << 20;
 
-/// A stall of our own (the machine did something else) of more frames than this is not made up for:
-/// it would come out as a burst that was not asked for.
+/// If the generator itself stalls for more frames than this, it does not send them later, because that would be an
+/// unintended burst.
 const BACKLOG_MAX: u64 = 256;
 
-/// What is offered at a rate.
+/// Load of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub struct Load {
     /// Send from both sides
@@ -32,12 +32,12 @@ pub struct Load {
     /// Seconds to wait for stragglers; the RFC's is 2
     #[arg(long, global = true, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     pub settle: Duration,
-    /// Every so many frames carry their time of sending
+    /// One in this number of frames carries its time of sending
     #[arg(long, global = true, value_name = "FRAMES", default_value_t = 100)]
     pub probe_every: u32,
 }
 
-/// What came of it.
+/// Result of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// Intended load of all sending sides, in packets a second.
@@ -45,7 +45,7 @@ pub struct Outcome {
     /// Packets a second that were offered.
     pub offered_pps: f64,
     pub offered: u64,
-    /// Those of them that our port refused: it was full, since the switch did not come to read.
+    /// Frames that our port refused because it was full: the switch did not read in time.
     pub refused: u64,
     /// Frames that came back.
     pub received: u64,
@@ -63,7 +63,7 @@ impl Outcome {
         lost as f64 / self.offered.max(1) as f64
     }
 
-    /// Whether we could not offer as much as was wanted: the rate is then beyond our own.
+    /// Whether the generator could not offer the intended rate.
     pub fn is_short(&self) -> bool {
         self.offered_pps < 0.98 * self.wanted_pps
     }
@@ -82,7 +82,7 @@ impl Outcome {
     }
 }
 
-/// Counts what comes in.
+/// Counts received frames.
 #[derive(Debug, Default)]
 struct Tally {
     received: u64,
@@ -110,19 +110,19 @@ impl Tally {
     }
 }
 
-/// What one side sends.
+/// Sender of one side.
 struct Sender<'a> {
     side: usize,
     frames: &'a Frames,
     rate_pps: f64,
-    /// Frames that have been due, those not made up for included.
+    /// Frames that have been due, including those not sent later.
     due: u64,
     offered: u64,
     refused: u64,
 }
 
 impl Sender<'_> {
-    /// Offers what is due after `elapsed_ns` at the load's constant rate.
+    /// Sends the frames due after `elapsed_ns` at the load's constant rate.
     fn poll(&mut self, wire: &mut impl Wire, load: &Load, elapsed_ns: u64, now_ns: u64) {
         let due = whole(elapsed_ns as f64 * self.rate_pps / 1e9) as u64;
         let backlog = due.saturating_sub(self.due);
@@ -147,8 +147,8 @@ impl Sender<'_> {
     }
 }
 
-/// Offers so many packets a second on each side that sends, and counts what comes back. Frames of both sides are needed: also the side that
-/// does not send says hello, so that a bridge knows where its stations are.
+/// Offers this rate on each sending side, and counts the returning frames. Frames of both sides are needed, because the
+/// other side also sends one for each station, so that a bridge learns them.
 pub fn run(wire: &mut impl Wire, frames: &[Frames; 2], rate_pps: f64, load: &Load) -> Outcome {
     greet(wire, frames, load.settle);
     let sending = if load.both_ways { 2 } else { 1 };
@@ -192,7 +192,7 @@ pub fn run(wire: &mut impl Wire, frames: &[Frames; 2], rate_pps: f64, load: &Loa
     }
 }
 
-/// Lets every station of both sides say a word, slowly, and waits until nothing comes any more.
+/// Slowly sends one frame from every station of both sides, and waits until nothing arrives any more.
 fn greet(wire: &mut impl Wire, frames: &[Frames; 2], settle: Duration) {
     const GAP_NS: u64 = 20_000;
     let discard = &mut |_: &[u8]| {};

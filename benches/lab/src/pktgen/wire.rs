@@ -1,4 +1,4 @@
-//! Two ports, a side each.
+//! Two ports, one for each side.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use dpdk_bindings::{Mbuf, Mempool};
 use crate::pktgen::frames::Frame;
 use crate::ports::{BURST, Clock, Queues};
 
-/// What connects us with the switch.
+/// The connection to the switch.
 pub trait Wire {
-    /// A clock that only rises.
+    /// A monotonic clock.
     fn now_ns(&mut self) -> u64;
     /// Sends frames on a side, [`BURST`] at most; returns how many the port took.
     fn send(&mut self, side: usize, frames: &[Cow<'_, Frame>]) -> usize;
-    /// Calls `each` with the first bytes of what has come in on a side; returns how many.
+    /// Calls `each` with the first bytes of each frame received on a side; returns their number.
     fn receive(&mut self, side: usize, each: &mut dyn FnMut(&[u8])) -> usize;
 }
 
@@ -64,7 +64,7 @@ impl Wire for Ports<'_> {
 
 #[cfg(test)]
 pub mod model {
-    //! A switch in a test tube: one queue and one server for each direction.
+    //! A model of a switch: one queue and one server for each direction.
 
     use std::borrow::Cow;
     use std::collections::VecDeque;
@@ -80,7 +80,7 @@ pub mod model {
         delay_ns: u64,
         room: usize,
         free_ns: [f64; 2],
-        /// Frames under way to a side, and when they come out.
+        /// Frames in flight to a side, and when they come out.
         under_way: [VecDeque<(u64, Frame)>; 2],
         /// Frames that found its queue full.
         pub lost: u64,

@@ -16,15 +16,15 @@ use testkit::process::Background;
 use crate::PROGRAM;
 use crate::ports::nanoseconds;
 
-/// Names of ports before those of class and method.
+/// Offset of class and method in the names, after the ports.
 const CLASS: &str = "all";
 
-/// The switches, and what became of their reports.
+/// The switches, and counts of their reports.
 #[derive(Debug)]
 pub struct Switches {
     /// Reports that JetStream has stored.
     pub stored: AtomicU64,
-    /// Reports that it did not.
+    /// Reports that JetStream has not stored.
     pub failed: AtomicU64,
     /// When the first epoch of switch 0 ended.
     origin: Instant,
@@ -44,7 +44,7 @@ pub fn name(switch: u32) -> String {
     format!("switch-{switch:06}")
 }
 
-/// The report of a switch with so many ports, patched in pairs, whose epoch ends now.
+/// The report of a switch with this number of ports, patched in pairs, whose epoch ends now.
 pub fn report(switch: u32, ports: u32, epoch: u64) -> Report {
     let names = (0..ports).map(|port| format!("port{port:02}"));
     let segment = |port: u32| msp::Segment {
@@ -87,7 +87,7 @@ pub fn report(switch: u32, ports: u32, epoch: u64) -> Report {
 }
 
 impl Generator {
-    /// Starts; the streams are there already.
+    /// Starts sending; the streams must exist.
     pub fn start(url: &str, count: u32, ports: u32) -> Result<Self> {
         let switches = Arc::new(Switches {
             stored: AtomicU64::new(0),
@@ -106,7 +106,7 @@ impl Generator {
         Ok(Self { switches, sending })
     }
 
-    /// Sends no more, and waits for what is under way.
+    /// Stops sending, and waits for reports in flight.
     pub fn stop(self) -> Result<()> {
         self.sending.end()?
     }

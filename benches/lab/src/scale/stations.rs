@@ -1,4 +1,4 @@
-//! The stations under test, and how long they take to answer.
+//! The stations under test, and the delay of their answers.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,10 +15,10 @@ use testkit::process::{Process, beside_this_program, free_address, until};
 
 use crate::scale::generator::{Switches, name};
 
-/// How often the answer is looked for.
+/// How often an answer is polled.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// An answer that takes longer counts as so long.
+/// Longest delay; slower answers count with this value.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// A station.
@@ -43,7 +43,7 @@ impl Station {
     }
 }
 
-/// Waits for random switches' epochs to end, and takes the time until a station answers with them: seconds.
+/// Waits for random switches' epochs to end, and measures the seconds until a station answers with them.
 pub fn answer_times(
     stations: &[SocketAddr],
     switches: &Switches,
@@ -79,7 +79,8 @@ pub fn usage(id: u32) -> Result<(f64, f64)> {
     Ok((mib, ticks / 100.0))
 }
 
-/// Waits until all that was stored is counted; what every switch's state says: reports counted, again, missed.
+/// Waits until all stored reports are counted; returns the sums of all switches' states: reports counted, read again,
+/// missed.
 pub fn settled(station: &Station, stored: u64) -> Result<[u64; 3]> {
     let counts = || -> Result<[u64; 3]> {
         let answer = json(station.address, "/api/v1/switches");
@@ -87,7 +88,7 @@ pub fn settled(station: &Station, stored: u64) -> Result<[u64; 3]> {
         let sum = |name| switches.iter().filter_map(|of| of[name].as_u64()).sum();
         Ok(["reports", "duplicates", "missed_epochs"].map(sum))
     };
-    // What is wrong is shown by the counts.
+    // The counts show any error.
     let patience = Duration::from_secs(30);
     let _ = until(patience, "reports are missing", || {
         Ok((counts()?[0] >= stored).then_some(()))

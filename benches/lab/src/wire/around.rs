@@ -1,5 +1,5 @@
-//! One switch with the box between two of its ports, as somebody else's device: what it says of the box
-//! (`measurement.around`) is held against the box's own record.
+//! One switch with the box between two of its ports, as a device to measure: the switch's figures
+//! (`measurement.around`) are compared with the box's own record.
 //!
 //! ```text
 //!  host a ---- l1 [switch] ---- memif ---- [box] ---- memif ---- [switch] l2 ---- host b
@@ -23,7 +23,7 @@ use crate::wire::switch::{self, INTERVAL_MS, Impair, Setting, Switch, both, memi
 use crate::wire::traffic::{Load, Traffic};
 use crate::wire::truth::Packets;
 
-/// What the box does both ways.
+/// The box's rule for both directions.
 const RULE: &str = "delay_us=5000,jitter_us=2000,loss=0.01,hop=true,dscp=46";
 
 const TIMEOUT_MS: u32 = 500;
@@ -34,11 +34,11 @@ const PORTS: [&str; 2] = ["inside", "outside"];
 /// One direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Way {
-    /// Packets that entered, that came back, and that were lost, by the switch.
+    /// Packets that entered, came back and were lost, according to the switch.
     pub packets: [u64; 3],
-    /// What its segment has measured.
+    /// Measurement of its segment.
     pub measured: Packets,
-    /// What the box did.
+    /// Record of the box.
     pub truth: Packets,
     /// Packets that came back and had not entered, or were displaced.
     pub unknown: u64,
@@ -52,7 +52,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let impair = Impair::over_memif(folder, &sockets, &rule)?;
     let duration = setting.flow_duration;
     Traffic::begin(Load::Mix, duration, folder)?.end(duration)?;
-    // What is lost is known by then, and published an epoch later.
+    // Losses are known by then, and published an epoch later.
     let rest = 2 * TIMEOUT_MS + 10 * INTERVAL_MS;
     wait(Duration::from_millis(rest.into()))?;
     let snapshot = switch.client.get("/api/v1/snapshot", &[])?;
@@ -87,7 +87,7 @@ fn config(sockets: &[PathBuf; 2]) -> Value {
     config
 }
 
-/// Adds the section about both directions, and what had to hold.
+/// Adds the section about both directions, and the checks.
 pub fn add(ways: &[Way; 2], report: &mut Report) {
     let mut table = Table::default()
         .words(["way"])
@@ -98,7 +98,7 @@ pub fn add(ways: &[Way; 2], report: &mut Report) {
         let [entered, returned, lost] = way.packets;
         let of_box = [truth.sent, truth.received, truth.lost()];
         report.checks.add(
-            format!("around the box, {arrow}: packets that entered, came back, were lost and were not known, exactly"),
+            format!("around the box, {arrow}: packets that entered, came back, were lost and were unknown, exactly"),
             format!("{entered}, {returned}, {lost}, {unknown}"),
             way.packets == of_box && lost > 0 && unknown == 0,
         );
@@ -135,7 +135,7 @@ pub fn add(ways: &[Way; 2], report: &mut Report) {
     ));
 }
 
-/// What the switch says of packets that entered by one of [`PORTS`].
+/// The switch's figures for packets that entered through one of [`PORTS`].
 fn seen(snapshot: &Snapshot, from: usize) -> Result<Way> {
     let around = |name: &str| {
         let mut ports = snapshot.ports.iter();
@@ -165,7 +165,7 @@ fn seen(snapshot: &Snapshot, from: usize) -> Result<Way> {
     })
 }
 
-/// What the box did to packets of one direction.
+/// The box's figures for packets of one direction.
 fn truth(transits: &[Transit], from: usize) -> Packets {
     let mut packets = Packets::default();
     let of_way = |transit: &&Transit| usize::from(transit.direction) == from;

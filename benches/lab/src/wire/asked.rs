@@ -1,5 +1,5 @@
-//! Every flow of a path asked for by name, as a person would: `vernier flow --json`, at the switch where it arrives.
-//! Each answer is held against what happened to the flow's packets in the epoch that the answer is of.
+//! Queries every flow of a path by name, as a person would: `vernier flow --json`, at the switch where it arrives. Each
+//! answer is compared with the fate of the flow's packets in the epoch of the answer.
 //!
 //! ```text
 //!  [switch 1] ---- memif ---- [box] ---- memif ---- [switch 2] <---- vernier flow NAME --json
@@ -34,42 +34,42 @@ const FLOWS: usize = 20_000;
 /// Packets a second: 246 Mbit/s of IMIX.
 const RATE_PPS: f64 = 90e3;
 
-/// What the box's queue forwards, which is the path's capacity.
+/// Rate of the box's queue, which is the path's capacity.
 const CAPACITY_BPS: u64 = 300_000_000;
 
-/// Packets from one reference to the next: 118 bytes for 340 times as many, .17 % of the data.
+/// Packets from one reference to the next: a reference of 118 bytes is .17 % of the data.
 const PACKETS_PER_REFERENCE: u32 = 200;
 
-/// Long enough that hardly a flow sends nothing in an epoch.
+/// Long enough that almost every flow sends packets in each epoch.
 const INTERVAL_MS: u32 = 5_000;
 
-/// Epochs before the first question.
+/// Epochs before the first query.
 const EPOCHS_BEFORE: u32 = 8;
 
-/// Flows by their packets in the epoch, and last all of them.
+/// Flows by their number of packets in the epoch, and last all flows.
 const SIZES: [RangeInclusive<u64>; 5] = [1..=9, 10..=99, 100..=999, 1_000..=u64::MAX, 0..=u64::MAX];
 
 /// Least number of a flow's packets for its deviation to be judged.
 const DEVIATION_PACKETS_MIN: u64 = 100;
 
-/// Most median error of a flow's standard deviation.
+/// Largest median error of a flow's standard deviation.
 const DEVIATION_ERROR_MAX: f64 = 0.25;
 
-/// Least share of all flows asked for whose mean is within its bound.
+/// Least share of all queried flows whose mean is within its bound.
 const WITHIN_MIN: f64 = 0.96;
 
-/// What came of it.
+/// Results.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Flows asked for.
     pub asked: usize,
-    /// Flows of these for which there was an answer.
+    /// Queried flows with an answer.
     pub answered: usize,
-    /// Flows without an answer that had packets in every epoch that may have been asked.
+    /// Flows without an answer that had packets in every epoch to which the query may refer.
     pub missed: usize,
     /// Share of packets that were lost.
     pub loss: f64,
-    /// Bytes of references by bytes of data.
+    /// Bytes of references divided by bytes of data.
     pub references_of_data: f64,
     /// Flows by size, and last all of them.
     pub sizes: [Answers; SIZES.len()],
@@ -79,7 +79,7 @@ pub struct Outcome {
     pub p99: Judged,
 }
 
-/// Answers about flows of like size.
+/// Answers about flows of similar size.
 #[derive(Debug, Clone)]
 pub struct Answers {
     /// Packets that arrived in the epoch.
@@ -89,18 +89,18 @@ pub struct Answers {
     pub within: usize,
     /// Flows with a bound.
     pub bounded: usize,
-    /// Flows whose packets that arrived are exactly as many as the answer says.
+    /// Flows whose number of received packets equals that in the answer.
     pub received_exact: usize,
-    /// Flows that lost as many packets as the answer says at most,
+    /// Flows that lost at most as many packets as in the answer,
     pub lost_exact: usize,
-    /// and flows that lost more, which must not be.
+    /// and flows that lost more, which must not happen.
     pub lost_more: usize,
 }
 
-/// A question: the flow's hash, and the answer, if any.
+/// A query: the flow's hash, and the answer, if any.
 type Question = (u64, Option<WireFlow>);
 
-/// An answer, and the truth of the epoch that it is of.
+/// An answer, and the truth of its epoch.
 type Answer<'a> = (&'a WireFlow, &'a FlowTruth);
 
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
@@ -109,7 +109,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         CAPACITY_BPS / 1_000_000
     );
     let (switches, impair) = with_box(&setting.folder, config, true, &[rule])?;
-    // The first epoch of a session is not whole; then all shards go round once until there are percentiles.
+    // The first epoch of a session is incomplete; percentiles are available after all shards have been in use once.
     wait(Duration::from_millis((EPOCHS_BEFORE * INTERVAL_MS).into()))?;
     let [sender, receiver] = switches.each_ref().map(|one| &one.client);
     let keys = names(sender)?;
@@ -137,7 +137,7 @@ fn config(index: usize, socket: &Path) -> Value {
     config
 }
 
-/// The flows that `switch` has seen.
+/// The flows seen by `switch`.
 fn names(switch: &Client) -> Result<Vec<FlowKey>> {
     let mut keys = Vec::new();
     loop {
@@ -207,8 +207,8 @@ fn judge(questions: &[Question], epochs: &Epochs) -> Outcome {
     }
 }
 
-/// Flows without an answer although packets of theirs arrived in every epoch from that of the answer before to that of
-/// the answer behind.
+/// Flows without an answer, although their packets arrived in every epoch from that of the previous answer to that of
+/// the next.
 fn missed<'t>(questions: &[Question], truth: &impl Fn(u64, u64) -> Option<&'t FlowTruth>) -> usize {
     let epoch = |(_, answer): &Question| Some(answer.as_ref()?.flow.last_epoch);
     let is_missed = |at: &usize| {
@@ -256,7 +256,7 @@ impl Answers {
 }
 
 impl Outcome {
-    /// Adds the section, and what had to hold.
+    /// Adds the section and the checks.
     pub fn add_to(&self, report: &mut Report) {
         self.check(&mut report.checks);
         let mut table = Table::default()
@@ -310,7 +310,7 @@ impl Outcome {
             share >= WITHIN_MIN && all.bounded * 100 >= self.answered * 99,
         );
         checks.add(
-            "asked: flows that lost more packets than said",
+            "asked: flows that lost more packets than reported",
             all.lost_more,
             all.lost_more == 0,
         );

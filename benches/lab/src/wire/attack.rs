@@ -1,4 +1,4 @@
-//! Attackers, and what became of their frames.
+//! Attackers, and the fate of their frames.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,21 +15,21 @@ use crate::wire::namespaces::WIRES;
 use crate::wire::report::{ARROWS, Report, list, whole};
 use crate::wire::watch::{Counts, Seen, since};
 
-/// What the attackers did.
+/// Results of the attacks.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Frames that the box made up, for switch 2.
+    /// Frames that the box forged, for switch 2.
     pub made_up: u64,
     /// Frames sent by scapy, by trick. Both switches receive them: scapy is on the link between.
     pub sent: BTreeMap<String, u64>,
-    /// What switch 1 and switch 2 made of it.
+    /// Reactions of switch 1 and switch 2.
     pub at: [Refused; 2],
     /// Epochs lost in each direction, by fate.
     pub epochs_lost: [Counts; 2],
 }
 
 impl Outcome {
-    /// Adds what had to hold, and the section about it.
+    /// Adds the checks and the section.
     pub fn add_to(&self, report: &mut Report) {
         let by_scapy: u64 = self.sent.values().sum();
         // Genuine hellos among these, sent again: their tags are right, and they must have no effect.
@@ -80,12 +80,12 @@ impl Outcome {
     }
 }
 
-/// What a switch made of frames that it had no reason to accept.
+/// A switch's reaction to frames that it had to reject.
 #[derive(Debug, Clone, Default)]
 pub struct Refused {
     /// Frames that it did not authenticate, by reason.
     pub by_reason: Counts,
-    /// Frames that it authenticated and found no use for.
+    /// Frames that it authenticated, but could not use.
     pub useless: u64,
 }
 
@@ -141,7 +141,7 @@ impl Attacker {
         Ok(Self { process, counts })
     }
 
-    /// Waits for its end; the frames that it sent, by trick.
+    /// Waits for its end; returns the frames that it sent, by trick.
     pub fn end(mut self) -> Result<BTreeMap<String, u64>> {
         self.process.wait().context("the attacker")?;
         let counts = fs::read(&self.counts).context("the attacker left no counts")?;

@@ -1,4 +1,4 @@
-//! What both hosts saw, byte for byte.
+//! Captures of both hosts, compared byte for byte.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,7 +21,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins, with all frames that pass `filter`.
+    /// Starts capturing all frames that pass `filter`.
     pub fn begin(host: &Host, filter: &str, folder: &Path) -> Result<Self> {
         let file = folder.join(format!("{}.pcap", host.name));
         let mut command = host.command("tcpdump");
@@ -35,9 +35,9 @@ impl Capture {
         Ok(Self { process, file })
     }
 
-    /// Ends; the capture. Fails where the kernel dropped packets before tcpdump saw them.
+    /// Stops and returns the capture. Fails if the kernel dropped packets before tcpdump saw them.
     pub fn end(self) -> Result<Vec<u8>> {
-        // What it still buffers.
+        // Wait for its buffers.
         std::thread::sleep(Duration::from_millis(500));
         let log = self.process.end().context("tcpdump")?;
         let has_all = log.contains("\n0 packets dropped by kernel\n");
@@ -46,20 +46,20 @@ impl Capture {
     }
 }
 
-/// How two captures of the same path compare.
+/// Comparison of two captures of the same path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Frames that one host sent.
     pub sent: u64,
-    /// Frames of these that the other received.
+    /// Frames among these that the other received.
     pub received: u64,
-    /// Frames that the other received from there and that were never sent so: changed, or made up.
+    /// Frames that the other received from there but that were never sent in this form: changed or forged.
     pub changed: u64,
-    /// Control frames among what the other received: no switch may let one out.
+    /// Control frames that the other received, which no switch may forward.
     pub control: u64,
 }
 
-/// Compares what left a host with the Ethernet address `from` with what came to another.
+/// Compares the frames that left the host with the MAC address `from` with those received by another.
 pub fn compare(at_sender: &[u8], at_receiver: &[u8], from: MacAddress) -> Result<Comparison> {
     let is_ours = |frame: &&[u8]| frame.get(6..12) == Some(&from.0);
     let mut comparison = Comparison::default();

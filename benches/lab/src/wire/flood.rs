@@ -1,5 +1,5 @@
-//! One recorded hello, replayed over shared memory as fast as a core makes copies, between two switches
-//! that measure. Box, workers and control cores share the CPUs: other work on the machine costs epochs, too.
+//! One recorded hello, replayed over shared memory as fast as a core can copy it, between two measuring switches. Box,
+//! workers and control cores share the CPUs, so other work on the machine may also cost epochs.
 //!
 //! ```text
 //!  [switch 1] ---- memif ---- [box] ---- memif ---- [switch 2]
@@ -41,10 +41,10 @@ const QUIET: Duration = Duration::from_secs(4);
 /// Time watched in the flood: 120 epochs.
 const WATCHED: Duration = Duration::from_secs(12);
 
-/// The flood has begun when so many hellos were refused.
+/// The flood has begun when this number of hellos was refused.
 const FLOOD_MIN: u64 = 1_000;
 
-/// What came of it.
+/// Results.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Copies of the hello that went to switch 2.
@@ -63,11 +63,11 @@ pub struct Outcome {
     pub flooded: Phase,
     /// Packets lost between the switches, over the usable epochs watched in the flood.
     pub lost_packets: i64,
-    /// Whether both switches kept the session that they had.
+    /// Whether both switches kept their session.
     pub is_session_kept: bool,
 }
 
-/// What a switch reported for some time.
+/// Reports of a switch over some time.
 #[derive(Debug, Clone, Default)]
 pub struct Phase {
     pub fates: Counts,
@@ -92,7 +92,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
         format!("--replay-after={BEFORE_S}"),
     ];
     let (switches, impair) = with_box(&setting.folder, config, false, &replay)?;
-    // The first epochs of a session are not whole.
+    // The first epochs of a session are incomplete.
     wait(Duration::from_secs(1))?;
 
     let total = || Ok::<_, anyhow::Error>(watch::ask(&switches[1].client)?.total);
@@ -139,7 +139,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 }
 
 impl Outcome {
-    /// Adds the section, and what had to hold.
+    /// Adds the section and the checks.
     pub fn add_to(&self, report: &mut Report) {
         let (quiet, flooded) = (&self.quiet, &self.flooded);
         let checks = &mut report.checks;
@@ -185,12 +185,12 @@ impl Outcome {
     }
 }
 
-/// What a switch has refused since its start.
+/// Hellos that a switch has refused since its start.
 fn refused_by(total: &WireTotals) -> Refused {
     Refused::since(&WireTotals::default(), total)
 }
 
-/// Whether the session of a switch neither began nor ended since.
+/// Whether the session of a switch has neither begun nor ended since.
 fn is_kept((before, during): (&Seen, &Seen)) -> bool {
     let (Ok(before), Ok(during)) = (before.last(), during.last()) else {
         return false;

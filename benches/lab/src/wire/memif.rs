@@ -16,29 +16,29 @@ use crate::wire::truth::Epochs;
 use crate::wire::verdict::{FlowClass, Verdict, judge};
 use crate::wire::watch::{self, Seen};
 
-/// More packets a second than any CPU generates.
+/// More packets per second than any CPU can generate.
 const RATE_MAX_PPS: f64 = 50e6;
 
-/// Share of the rate that is tried next, where the record cannot keep up.
+/// Factor for the next rate if the record cannot keep up.
 const SLOWER: f64 = 0.7;
 
-/// Rates to try at most.
+/// Maximum number of rates to try.
 const TRIES: u32 = 8;
 
-/// Capacity of the path at most, as far as control frames and references are concerned.
+/// Maximum capacity of the path, as far as control frames and references are concerned.
 const CAPACITY_MAX_BPS: u64 = 10_000_000_000;
 
-/// What came of a run.
+/// Results of a run.
 struct Run {
-    /// What the sender and the receiver reported.
+    /// Reports of the sender and the receiver.
     seen: [Seen; 2],
-    /// What happened; `None` without a complete record.
+    /// The truth; `None` without a complete record.
     truths: Option<[Epochs; 2]>,
     seconds: f64,
 }
 
-/// Runs at full speed to learn what the path carries, which is its capacity; once more at full speed; and with
-/// a record at the highest rate at which that is complete.
+/// Runs at full speed to measure the capacity of the path, then again at full speed, and with a record at the highest
+/// rate at which it is complete.
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let once = |capacity_bps, pps, is_recorded| once(setting, capacity_bps, pps, is_recorded);
     let first = once(CAPACITY_MAX_BPS, RATE_MAX_PPS, false)?;
@@ -56,7 +56,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     bail!("the record could not keep up at any rate")
 }
 
-/// Adds the section, and what had to hold. Bytes of control frames are by the sender's own count.
+/// Adds the section and the checks. Bytes of control frames are the sender's own count.
 fn add(
     report: &mut Report,
     capacity_bps: u64,

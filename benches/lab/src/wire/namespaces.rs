@@ -46,7 +46,7 @@ impl Host {
         inside(self.name, program)
     }
 
-    /// The Ethernet address of its `eth0`.
+    /// The MAC address of its `eth0`.
     pub fn mac(&self) -> Result<MacAddress> {
         let mac = output(self.command("cat").arg("/sys/class/net/eth0/address"))?;
         Ok(mac.trim().parse()?)
@@ -67,7 +67,7 @@ pub fn build() -> Result<()> {
     }
     let [a, b] = &HOSTS;
     for (Host { name, .. }, other) in [(a, b), (b, a)] {
-        // A router answers ARP itself and asks on its other side: a loss, and a packet that no host sent.
+        // A router answers ARP itself and sends requests of its own, which would count as losses and unknown packets.
         let (address, mac) = (other.address, other.mac()?);
         ip(&format!(
             "-n {name} neigh add {address} lladdr {mac} dev eth0 nud permanent"

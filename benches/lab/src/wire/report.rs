@@ -1,4 +1,4 @@
-//! The page of all runs, and what had to hold.
+//! The page of all runs, and the checks.
 
 use std::ops::RangeInclusive;
 
@@ -17,21 +17,21 @@ const WITHIN_MIN: f64 = 0.93;
 pub const EPOCHS_MIN: usize = 100;
 /// Least number of flows, each in an epoch, for a median.
 const FLOWS_MIN: usize = 100;
-/// Most by which the chooser's error may exceed the best single method's, for flows of one size in one run.
+/// Largest ratio of the chooser's error to that of the best single method, for flows of one size in one run.
 const CHOOSER_MAX: f64 = 1.1;
-/// And by the geometric mean over all of them: far better known, so far closer.
+/// Largest geometric mean of this ratio over all sizes and runs, which is known far better.
 const CHOOSER_MEAN_MAX: f64 = 1.03;
 /// Least number of sizes of flows, over all runs, for this mean.
 const CLASSES_MIN: usize = 20;
-/// Most median error of a flow's 99th percentile.
+/// Largest median error of a flow's 99th percentile.
 pub const TAIL_ERROR_MAX: f64 = 0.3;
-/// Most that references may take of the data's bytes at high load.
+/// Largest share of references in the data's bytes at high load.
 pub const REFERENCES_MAX: f64 = 0.002;
 
 /// Fields of a row of a table, each with its heading.
 pub type Row = Vec<(&'static str, String)>;
 
-/// What came of all runs so far.
+/// Results of all runs so far.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Over veth.
@@ -39,7 +39,7 @@ pub struct Report {
     /// Sections about other runs.
     pub sections: Vec<String>,
     pub checks: Checks,
-    /// Logarithms of the chooser's error by the best single method's, by size of flows and run.
+    /// Logarithms of the ratio of the chooser's error to that of the best single method, by size of flows and run.
     chooser: Vec<f64>,
 }
 
@@ -177,7 +177,7 @@ impl Report {
         }
     }
 
-    /// Judges the chooser over everything that was judged, where that is enough.
+    /// Checks the chooser over all sizes and runs, if there are enough.
     pub fn check_chooser(&mut self) {
         let count = self.chooser.len();
         if count >= CLASSES_MIN {
@@ -204,7 +204,7 @@ impl Report {
         let mut parts = vec![format!("{PREFACE}{machine}; {BUILD} build of {commit}.")];
         if !self.runs.is_empty() {
             parts.extend([
-                "## How much of it is usable, beside what probability predicts".to_owned(),
+                "## Usable data, compared with predictions from probability".to_owned(),
                 self.table(|way| way.verdict.usability.clone()),
                 "## Mean delays of epochs".to_owned(),
                 self.means().markdown(),
@@ -216,7 +216,7 @@ impl Report {
                 "## Independent records".to_owned(),
                 self.table(|way| way.records.clone()),
                 "## Control frames on the wire".to_owned(),
-                "Bits a second with all that Ethernet adds, counted by the box, over the whole run."
+                "Bits per second, including Ethernet's overhead, counted by the box over the whole run."
                     .to_owned(),
                 self.table(|way| way.overhead.clone()),
             ]);
@@ -294,25 +294,25 @@ impl Report {
 /// The text above the tables.
 const PREFACE: &str = "# Segments on the wire
 
-What two switches report of the path between them, compared with what happened to each packet: `make wire`.
+Two switches report on the path between them, and their reports are compared with the fate of each packet: `make wire`.
 
-Two hosts in namespaces of their own, a switch beside each, and `vernier-lab impair` between the switches, all joined by veth.
-The hosts send each other a mix of UDP flows (200 each way, IMIX, bursts of 6, shares by Zipf's law), TCP (iperf3) and pings. Both
-switches record when they saw each packet; joined by packet hash, that is the truth. The box records what it did to each
-packet, and tcpdump at both hosts what they saw: two independent records. Epochs of 100 ms, an LDA of two banks of 256 rows (80 % and
-20 % of packets), sketch and references as large as the share of the link allows (0.5 % of 1 Gbit/s). Switches, box, hosts and
-their senders share the machine's CPUs: delays are those of threads that wait for one.
+Two hosts are in separate namespaces, each with a switch next to it, and `vernier-lab impair` is between the switches; all are joined by veth.
+The hosts send each other a mix of UDP flows (200 in each direction, IMIX, bursts of 6, shares by Zipf's law), TCP (iperf3) and pings. Both
+switches record when they saw each packet; joined by packet hash, these records are the truth. There are two independent records: the box
+records what it did to each packet, and tcpdump at both hosts records the packets there. Epochs are 100 ms. The LDA has two banks of 256 rows (80 % and
+20 % of packets); sketch and references are as large as the share of the link allows (0.5 % of 1 Gbit/s). Switches, box, hosts and
+their senders share the machine's CPUs, so delays include waiting for a CPU.
 
-Columns *should be* come from probability alone: the loss that the box was given, each frame by itself. A rollover is seen unless
-all three copies of its marker are lost, and an epoch is usable if both its rollovers are; the sender's counts and each range of cells
-arrive at once or in one round of retransmission; a cell is usable if none of its packets was lost; the error of a mean of so many samples, drawn without
-replacement from delays of the deviation seen, is under 0.67 standard errors half the time.
+The columns *should be* are computed from probability alone, with independent loss of frames at the box's rate. A rollover is seen unless
+all three copies of its marker are lost, and an epoch is usable if both its rollovers are seen. The sender's counts and each range of cells
+arrive at once or in one round of retransmission. A cell is usable if none of its packets was lost. If samples are drawn without replacement from delays with
+the observed deviation, the error of their mean is under 0.67 standard errors half the time.
 
-Flows are judged beside flows of their size, 10 to 99 packets in an epoch and 100 or more: TCP at full speed has one large flow with
-errors of tenths of a percent and many small ones with several percent, and a median over both is where there are none. The table has
-it all the same. A median over a hundred flows is itself known to about a fifth only. So the chooser misses its limit for
-one size in one run where the lower end of its median's 95 % confidence interval (order statistics) exceeds it; over all of them together,
-where chance evens out, it has to be within 3 % of the best.
+Flows are compared with flows of similar size, 10 to 99 packets in an epoch and 100 or more. TCP at full speed has one large flow with
+errors of tenths of a percent and many small ones with several percent, so a median over both is a value that no flow has; the table shows
+it anyway. A median over a hundred flows is only exact to about a fifth. So the chooser misses its limit for
+one size in one run only if the lower end of its median's 95 % confidence interval (order statistics) exceeds it. Over all of them together,
+where chance evens out, it must be within 3 % of the best.
 
 ";
 

@@ -20,10 +20,10 @@ use crate::wire::truth::{Epochs, Packets};
 use crate::wire::verdict::{Verdict, judge};
 use crate::wire::watch::{self, Counts, Seen};
 
-/// Frames made up by the box stop this long before the traffic beside them.
+/// The box stops forging frames this long before the traffic ends.
 const ATTACK_MARGIN: Duration = Duration::from_secs(13);
 
-/// Port that control frames of virtual segments are sent to.
+/// Destination port of control frames of virtual segments.
 const UDP_PORT: u16 = 34_997;
 
 /// Capacity of veth wires, as far as control frames are concerned.
@@ -43,16 +43,16 @@ pub struct Scenario {
     driver: &'static str,
     /// Whether a router is between the switches: control frames are UDP instead of an `EtherType` of their own.
     is_routed: bool,
-    /// What the box does, both ways.
+    /// The box's rule for both directions.
     rule: &'static str,
     load: Load,
-    /// Whether the box makes up control frames from genuine ones, and scapy sends hand-made ones.
+    /// Whether the box forges control frames from genuine ones, and scapy sends crafted ones.
     is_attacked: bool,
 }
 
 const PLAIN: Scenario = impaired("af_packet", "no impairment, net_af_packet", "");
 
-/// A run of the mix over `net_af_packet` through a box that does this.
+/// A run of the mix over `net_af_packet` through a box with this rule.
 const fn impaired(name: &'static str, words: &'static str, rule: &'static str) -> Scenario {
     Scenario {
         name,
@@ -109,37 +109,37 @@ pub const SCENARIOS: [Scenario; 10] = [
     },
 ];
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub name: &'static str,
     pub words: &'static str,
     /// To the right (from a to b), and to the left.
     pub ways: [Way; 2],
-    /// Bits a second that TCP carried.
+    /// Bits per second of TCP.
     pub tcp_bps: Option<f64>,
 }
 
 /// One direction of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Way {
-    /// What the receiver reported, compared with what happened.
+    /// The receiver's reports, compared with the truth.
     pub verdict: Verdict,
     /// Epochs of the receiver by fate, while traffic flowed.
     pub fates: Counts,
-    /// What hosts saw, where everything was captured.
+    /// Comparison of the hosts' captures, if everything was captured.
     pub compared: Option<Comparison>,
     /// Control frames that reached the receiving host.
     pub leaked: u64,
-    /// How the box's record, the switches' and the hosts' agree.
+    /// Comparison of the records of box, switches and hosts.
     pub records: Row,
-    /// Traffic on the wire in bits a second with all that Ethernet adds, counted by the box.
+    /// Traffic on the wire in bits per second, including Ethernet's overhead, counted by the box.
     pub overhead: Row,
-    /// Bits of control frames by those that they may take.
+    /// Bits of control frames divided by their limit.
     pub control_of_share: f64,
 }
 
-/// Epochs that had packets and are not usable.
+/// Unusable epochs with packets.
 pub fn lost(fates: &Counts) -> Counts {
     let is_lost = |(fate, _): &&(String, u64)| fate != "usable" && fate != "idle";
     fates.iter().filter(is_lost).cloned().collect()
@@ -152,13 +152,13 @@ struct Records {
     box_counts: [transits::Counts; 2],
     seen: [Seen; 2],
     captures: [Vec<u8>; 2],
-    /// How long the box was there.
+    /// How long the box ran.
     seconds: f64,
 }
 
 impl Scenario {
-    /// Whether hosts capture everything, to be compared byte for byte; else control frames only, and there must be none:
-    /// where packets are rewritten on purpose, or are too many for tcpdump.
+    /// Whether hosts capture everything for a comparison byte for byte. If packets are rewritten, or too many for
+    /// tcpdump, they capture only control frames, and there must be none.
     fn is_compared(&self) -> bool {
         !self.is_routed && self.load == Load::Mix
     }
@@ -174,7 +174,7 @@ impl Scenario {
         let configs = [0, 1].map(|index| self.config(index));
         let mut switches = Switch::start_both(folder, configs, true)?;
         Switch::wait_for_sessions(&mut switches)?;
-        // The first epochs of a session are not whole.
+        // The first epochs of a session are incomplete.
         wait(Duration::from_secs(1))?;
         let filter = if self.is_compared() {
             String::new()
@@ -193,7 +193,7 @@ impl Scenario {
         let seen = both(watches, Background::end)?;
         let truths = Switch::join(switches)?;
         let truths = truths.context("a switch's record is not complete")?;
-        // No packet passes any more: the second capture to end has all that the first has.
+        // No more packets pass, so the second capture has everything that the first has.
         let captures = both(captures, Capture::end)?;
         let seconds = began.elapsed().as_secs_f64();
         let (transits, summary) = impair.end()?;
@@ -227,7 +227,7 @@ impl Scenario {
     fn start_box(&self, setting: &Setting) -> Result<Impair> {
         let mut arguments = Vec::new();
         if self.is_routed {
-            // Each host's frames come out with the router's address, and go to the other host.
+            // Each host's frames leave with the router's address, and go to the other host.
             for (way, to) in [("--to-right", 1), ("--to-left", 0)] {
                 let (rule, from, to) = (self.rule, router_mac(to), HOSTS[to].mac()?);
                 arguments.push(format!(
@@ -238,8 +238,8 @@ impl Scenario {
             arguments.push(format!("--both={}", self.rule));
         }
         if self.is_attacked {
-            // After the session has begun and the attacker has heard genuine frames alone, and not to the very
-            // end, so that each is counted.
+            // After the session has begun and the attacker has received only genuine frames, and ending early enough
+            // for each to be counted.
             let seconds = setting.attack_duration.saturating_sub(ATTACK_MARGIN);
             let seconds = seconds.as_secs();
             arguments.extend([
@@ -272,7 +272,7 @@ impl Scenario {
         wire_config(index, &device("lan", lan), &device("trunk", trunk), wire)
     }
 
-    /// What came of the direction from switch 1 (`from` is 0) or 2.
+    /// Results of the direction from switch 1 (`from` is 0) or 2.
     fn way(&self, records: &Records, from: usize) -> Result<Way> {
         let (captures, seen) = (&records.captures, &records.seen[1 - from]);
         let epochs = &records.truths[from];
@@ -297,7 +297,7 @@ fn router_mac(index: usize) -> String {
     format!("02:00:00:00:0{}:fe", index + 1)
 }
 
-/// Data packets by the box and by the switches; the difference of delays is the cost of interfaces.
+/// Data packets according to the box and to the switches; the difference of delays is due to the interfaces.
 fn agreement(epochs: &Epochs, transits: &[Transit], from: usize, hosts: Option<Comparison>) -> Row {
     let data = || {
         let of_way = transits.iter();
@@ -334,7 +334,7 @@ fn agreement(epochs: &Epochs, transits: &[Transit], from: usize, hosts: Option<C
     ]
 }
 
-/// Packets that left behind one that had come later.
+/// Packets that left after a packet that had arrived later.
 fn overtaken<'t>(transits: impl Iterator<Item = &'t Transit>) -> usize {
     let passed = transits.filter(|transit| transit.fate == Fate::Passed);
     let mut order: Vec<_> = passed.map(|one| (one.left, one.arrived)).collect();
@@ -347,7 +347,7 @@ fn overtaken<'t>(transits: impl Iterator<Item = &'t Transit>) -> usize {
     order.iter().filter(is_late).count()
 }
 
-/// What is on the wire, and control frames by the bits that they may take.
+/// Traffic on the wire, and bits of control frames divided by their limit.
 fn overhead(records: &Records, from: usize) -> Result<(Row, f64)> {
     let counts = &records.box_counts[from];
     let bps = |bytes: u64| bytes as f64 * 8.0 / records.seconds;

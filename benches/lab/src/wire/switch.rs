@@ -26,10 +26,10 @@ pub const TRUNK: u8 = 1;
 
 pub const INTERVAL_MS: u32 = 100;
 
-/// More than flows of the hosts.
+/// More than the hosts have flows.
 pub const FLOW_SLOTS: u32 = 4_096;
 
-/// The LDA of every wire: most packets in many rows, for few losses, and some in fewer, for many.
+/// The LDA of every wire: a bank of many rows with most packets for few losses, and one with fewer packets for many.
 pub const BANKS: [Bank; 2] = [
     Bank {
         rows: 256,
@@ -46,18 +46,18 @@ pub fn hasher() -> Hasher {
     Hasher::new(HASH_SEED.to_be_bytes())
 }
 
-/// What a run is given.
+/// Settings of a run.
 #[derive(Debug)]
 pub struct Setting {
     /// How long traffic flows.
     pub flow_duration: Duration,
-    /// How long attacks last, and the run beside them.
+    /// Duration of the attacks, and of the run for comparison.
     pub attack_duration: Duration,
     /// The folder of all its files.
     pub folder: PathBuf,
 }
 
-/// Does something to both, the first first.
+/// Applies a function to both, in order.
 pub fn both<T, U>([a, b]: [T; 2], mut apply: impl FnMut(T) -> Result<U>) -> Result<[U; 2]> {
     Ok([apply(a)?, apply(b)?])
 }
@@ -88,7 +88,7 @@ pub fn wire_config(index: usize, lan: &str, trunk: &str, mut wire: Value) -> Val
     let mut config = config(&ports, &json!([["lan", "trunk"]]));
     config["name"] = format!("switch-{}", index + 1).into();
     config["measurement"]["flows"] = json!({ "slots": FLOW_SLOTS, "select": "all" });
-    // A flow of a wire has a name while it has series: both directions' are compared.
+    // A flow of a wire has a name only while it has series; both directions are compared.
     config["prometheus"] = json!({ "top_flows": 1_000 });
     config["wire"] = json!({
         "switch": index + 1,
@@ -100,7 +100,7 @@ pub fn wire_config(index: usize, lan: &str, trunk: &str, mut wire: Value) -> Val
 
 /// The device of one end of shared memory.
 pub fn memif_device(index: usize, socket: &Path, role: &str) -> String {
-    // A socket that an earlier process left behind cannot be listened at; mostly there is none.
+    // Remove a socket left by an earlier process, on which a server cannot listen; usually there is none.
     let _ = fs::remove_file(socket);
     memif(&index.to_string(), role, 0, socket)
 }
@@ -180,7 +180,7 @@ impl Switch {
         })
     }
 
-    /// Ends it; what it recorded, or `None` where it recorded nothing or not all.
+    /// Stops it; returns its record, or `None` if there is none or it is incomplete.
     pub fn end(self) -> Result<Option<Vec<Stamp>>> {
         let log = self.process.end()?;
         let is_incomplete = log.contains("records of the wire were lost")
@@ -188,13 +188,13 @@ impl Switch {
         let file = self.stamps.filter(|_| !is_incomplete);
         let stamps = file.as_deref().map(truth::read).transpose()?;
         if let Some(file) = file {
-            // At full speed it has gigabytes.
+            // At full speed the record has gigabytes.
             fs::remove_file(file)?;
         }
         Ok(stamps)
     }
 
-    /// Ends both; what happened to each packet from the first to the second and back.
+    /// Stops both; returns the fate of each packet from the first to the second and back.
     pub fn join(switches: [Self; 2]) -> Result<Option<[Epochs; 2]>> {
         let [a, b] = both(switches, Switch::end)?;
         Ok(a.zip(b).map(|(a, b)| [join(&a, &b), join(&b, &a)]))
@@ -239,14 +239,14 @@ impl Impair {
         })
     }
 
-    /// As [`Impair::start`], between two sockets that switches listen at.
+    /// As [`Impair::start`], between two sockets on which switches listen.
     pub fn over_memif(folder: &Path, sockets: &[PathBuf; 2], arguments: &[String]) -> Result<Self> {
         let devices = sockets.each_ref();
         let devices = devices.map(|socket| format!("memif:{}", socket.display()));
         Self::start(folder, devices, arguments)
     }
 
-    /// Ends it; what it did to each packet, and its counts.
+    /// Stops it; returns its record of each packet, and its counts.
     pub fn end(self) -> Result<(Vec<Transit>, Summary)> {
         self.process.end()?;
         let summary =

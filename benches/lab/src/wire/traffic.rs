@@ -1,5 +1,5 @@
-//! Traffic between the hosts: iperf3, ping, and a mix of UDP flows: heavy-tailed, bursty, of IMIX sizes. Every
-//! packet of the mix differs from every other in its first bytes.
+//! Traffic between the hosts: iperf3, ping, and a mix of UDP flows: heavy-tailed, bursty, of IMIX sizes. Every packet
+//! of the mix has different first bytes.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, UdpSocket};
@@ -18,21 +18,21 @@ use testkit::process::{PATIENCE, Process, output, until, wait};
 
 use crate::wire::namespaces::HOSTS;
 
-/// Port that the mix is sent to.
+/// Destination port of the mix.
 const PORT: u16 = 5_500;
 
 /// Flows from one host to the other, each from a port of its own.
 const FLOWS: u16 = 200;
 
-/// Packets that come back to back, on average.
+/// Average number of packets sent back to back.
 const BURST: f64 = 6.0;
 
-/// What the hosts send each other.
+/// Traffic between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// A mix of UDP flows both ways, some TCP, and ping.
     Mix,
-    /// As much TCP as possible, beside a thin mix.
+    /// As much TCP as possible, and a thin mix.
     Tcp,
 }
 
@@ -52,7 +52,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Sends it; the number of packets.
+    /// Sends it; returns the number of packets.
     pub fn send(&self) -> Result<u64> {
         let to = SocketAddr::new(self.to.parse().context("not an address")?, PORT);
         let socket = |_| {
@@ -76,7 +76,7 @@ impl Mix {
                 payload[8..16].copy_from_slice(&random.random::<[u8; 8]>());
                 let flow = pick_flow(&mut random, sockets.len());
                 let size = pick_size(random.random_range(0..12));
-                // A packet that finds the kernel's queue full is one that was never sent.
+                // A packet refused because the kernel's queue is full counts as not sent.
                 let _ = sockets[flow].send(&payload[..size]);
                 sent += 1;
             }
@@ -161,10 +161,10 @@ impl Traffic {
         })
     }
 
-    /// Waits for its end; bits a second that TCP carried, or `None` if it gave up.
+    /// Waits for its end; returns the bits per second of TCP, or `None` if it gave up.
     pub fn end(mut self, duration: Duration) -> Result<Option<f64>> {
         wait(duration)?;
-        // It ends by itself. One that hangs is killed.
+        // It ends by itself; if it hangs, it is killed.
         let patience = Duration::from_secs(15);
         let _ = until(patience, "iperf3 hangs", || {
             Ok(self.iperf.child.try_wait()?)

@@ -1,8 +1,8 @@
-//! Both switches' stamps joined: what happened to each packet of a wire.
+//! Joins both switches' stamps to find the fate of each packet of a wire.
 //!
-//! A packet is found again by its hash. Several packets may have the same hash: a retransmission may, a
-//! duplicate does. If as many were received as sent, they are matched in order; else each one received is
-//! matched with the last one sent before it that has no match yet.
+//! Packets are matched by hash. Several packets may have the same hash: a retransmission may, a duplicate always does.
+//! If as many were received as sent, they are matched in order; otherwise each received packet is matched with the last
+//! unmatched packet sent before it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -15,21 +15,21 @@ use reporting::statistics::quantile;
 
 use crate::wire::switch::TRUNK;
 
-/// What happened to the packets of one epoch.
+/// Fates of the packets of one epoch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Truth {
     pub packets: Packets,
-    /// Packets of these that arrived behind one that was sent later (RFC 4737 section 3.3).
+    /// Packets among these that arrived after a packet sent later (RFC 4737 section 3.3).
     pub reordered: u64,
     /// By the flow's hash.
     pub flows: HashMap<u64, FlowTruth>,
 }
 
-/// What happened to the packets of one flow.
+/// Fates of the packets of one flow.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlowTruth {
     pub packets: Packets,
-    /// Delays of those that arrived, ns.
+    /// Delays of packets that arrived, ns.
     pub delays_ns: Vec<i64>,
 }
 
@@ -78,15 +78,15 @@ impl Packets {
     }
 }
 
-/// What happened on a wire in one direction, by the sender's epoch (its low 32 bits).
+/// Fates of packets on a wire in one direction, by the sender's epoch (its low 32 bits).
 pub type Epochs = BTreeMap<u32, Truth>;
 
-/// Joins what one switch sent by its wire port with what the other received by its own.
+/// Joins the packets that one switch sent by its wire port with those that the other received by its own.
 pub fn join(sending: &[Stamp], receiving: &[Stamp]) -> Epochs {
     let sent = of(sending, End::Sender);
     let received = of(receiving, End::Receiver);
 
-    // For each packet sent: its time of arrival, and whether one sent later had arrived before.
+    // For each packet sent: its time of arrival, and whether a packet sent later had arrived before.
     let mut arrivals = vec![None; sent.len()];
     let mut latest = None;
     for (stamp, index) in received.iter().zip(matches(&sent, &received)) {
@@ -152,7 +152,7 @@ fn by_hash(stamps: &[Stamp]) -> Vec<(u64, usize)> {
 /// Bytes of a record.
 const RECORD_BYTES: usize = 32;
 
-/// A packet, as one switch saw it at a wire port. `vernierd --wire-record` writes records of [`RECORD_BYTES`], numbers
+/// A packet at a wire port of one switch. `vernierd --wire-record` writes records of [`RECORD_BYTES`], numbers
 /// little-endian, with nothing before or between them:
 ///
 /// | bytes | field | |
@@ -197,12 +197,12 @@ impl Stamp {
     }
 }
 
-/// All stamps in a file, in order. A last record that was cut off is left out.
+/// All stamps in a file, in order. A truncated last record is left out.
 pub fn read(file: &Path) -> Result<Vec<Stamp>> {
     let file = File::open(file).context("cannot read stamps")?;
     let length = usize::try_from(file.metadata()?.len())?;
     let mut stamps = Vec::with_capacity(length / RECORD_BYTES);
-    // The file may be larger than what should be in memory twice.
+    // The file may be too large to be in memory twice.
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut record = [0; RECORD_BYTES];
     loop {

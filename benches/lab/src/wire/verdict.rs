@@ -1,4 +1,4 @@
-//! What a switch reported of a wire, compared with what happened.
+//! Compares a switch's reports on a wire with the truth.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -23,23 +23,22 @@ pub const ROUNDING_NS: f64 = 0.5;
 /// Half of a normal distribution's deviations are under this share of the standard deviation.
 const MEDIAN_OF_NORMAL: f64 = 0.6745;
 
-/// Flows that are judged together, by their packets in an epoch, and last all of these. Under TCP at full
-/// speed half of them are one large flow with errors of tenths of a percent and half are small ones with
-/// several percent: a median over both is where there are none, and jumps.
+/// Flows judged together, by their packets in an epoch, and last all of these. Under TCP at full speed half of them are
+/// one large flow with errors of tenths of a percent, and half are small flows with several percent, so a median over
+/// both is a value that no flow has, and varies widely.
 const SIZES: [RangeInclusive<u64>; 3] = [10..=99, 100..=u64::MAX, 10..=u64::MAX];
 
 /// Least number of a flow's packets in an epoch for its 99th percentile to be judged.
 pub const TAIL_PACKETS_MIN: u64 = 1_000;
 
-/// The name of whichever method the switch chose.
+/// Name for the method that the switch chose.
 pub const CHOSEN: &str = "chosen";
 
 /// One direction of a wire, over all its epochs in which packets were sent.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
     pub epochs: usize,
-    /// Epochs that were reported as usable: one that is followed by another before the switch next publishes
-    /// is never seen.
+    /// Epochs reported as usable. An epoch that is followed by another before the switch next publishes is never seen.
     pub usable: usize,
     /// Usable epochs with the sender's counts,
     pub counted: usize,
@@ -54,13 +53,13 @@ pub struct Verdict {
     pub deviation_ns: f64,
     /// Means of the segment in epochs with a bound, ns.
     pub means: Vec<Errors>,
-    /// Median error of the LDA's mean that probability predicts, ns.
+    /// Median error of the LDA's mean as predicted by probability, ns.
     pub expected_error_ns: f64,
     /// Flows of at least ten packets in an epoch, by their size, and last all of them.
     pub flows: Vec<FlowClass>,
     /// Their 99th percentiles, flows of [`TAIL_PACKETS_MIN`] packets and more.
     pub tails: Judged,
-    /// How much is usable, beside what probability predicts.
+    /// Usable data, compared with predictions from probability.
     pub usability: Row,
 }
 
@@ -78,7 +77,7 @@ pub struct Errors {
     pub bound_ns: f64,
     /// Means with a bound,
     pub bounded: usize,
-    /// and means of these with the truth within it.
+    /// and means among these whose bound holds the truth.
     pub within: usize,
 }
 
@@ -86,7 +85,7 @@ pub struct Errors {
 type Estimate<'m> = (&'m str, f64, Option<f64>, f64);
 
 impl Errors {
-    /// By method, in the order in which methods first appear, but what was chosen last.
+    /// By method, in the order in which methods first appear, but with the chosen estimate last.
     fn by_method<'m>(
         estimates: impl Iterator<Item = Estimate<'m>>,
         unit_ns: impl Fn(f64) -> f64,
@@ -128,7 +127,7 @@ impl Errors {
     }
 }
 
-/// Flows of like size.
+/// Flows of similar size.
 #[derive(Debug, Clone)]
 pub struct FlowClass {
     /// Packets in an epoch.
@@ -142,8 +141,8 @@ impl FlowClass {
         Some(&self.packets) == SIZES.last()
     }
 
-    /// Errors of what was chosen, and of the best single method among those with nearly as many flows: RLI
-    /// has no mean where packets overtake each other, and the few flows that it has are no measure for others.
+    /// Errors of the chosen estimate, and of the best single method among those with almost as many flows. RLI has no
+    /// mean if packets overtake each other, and the few flows that it then has are not representative.
     pub fn chosen_and_best(&self) -> Option<(&Errors, &Errors)> {
         let chosen = self.errors.iter().find(|of| of.method == CHOSEN)?;
         let single = self.errors.iter().filter(|of| of.method != CHOSEN);
@@ -158,14 +157,14 @@ impl FlowClass {
 pub struct Judged {
     /// Flows, or flows in epochs,
     pub flows: usize,
-    /// and flows of these that have the figure.
+    /// and flows among these that have the figure.
     pub known: usize,
     /// Median of its relative errors.
     pub error: f64,
 }
 
 impl Judged {
-    /// Of figures, where they are known, and the truth.
+    /// From pairs of known figures and the truth.
     pub fn of(pairs: impl Iterator<Item = (Option<f64>, f64)>) -> Self {
         let mut flows = 0;
         let errors = pairs.filter_map(|(figure, truth)| {
@@ -190,10 +189,10 @@ impl Judged {
     }
 }
 
-/// A truth and what was reported of the same epoch.
+/// The truth and the report of the same epoch.
 type Pair<'a> = (&'a Truth, &'a WireFigures);
 
-/// Judges one direction. `loss` is what every frame is lost with, either way.
+/// Judges one direction. `loss` is the probability of loss for every frame, in either direction.
 pub fn judge(epochs: &Epochs, seen: &Seen, loss: f64) -> Verdict {
     let inner = epochs.len().saturating_sub(2 * MARGIN);
     let truths = epochs.iter().skip(MARGIN).take(inner);
@@ -301,7 +300,7 @@ fn means(pairs: &[Pair]) -> Vec<Errors> {
     Errors::by_method(estimates.flatten(), |_| 1.0)
 }
 
-/// What is expected of all banks, of what arrives of the LDA's cells.
+/// Expected values over all banks, for the LDA cells that arrive.
 fn over_banks(packets: &Packets, loss: f64, of: fn(&Bank, f64, f64) -> f64) -> f64 {
     let banks = BANKS.iter().map(|bank| of(bank, packets.sent as f64, loss));
     range_arrives(loss, loss) * banks.sum::<f64>()
@@ -317,7 +316,7 @@ fn expected_error_ns(pairs: &[Pair], loss: f64) -> f64 {
     median(errors)
 }
 
-/// The flows that were reported, with what happened to their packets in the epoch.
+/// The reported flows, with the fates of their packets in the epoch.
 fn reported<'s>(
     truths: &BTreeMap<u32, &'s Truth>,
     seen: &'s Seen,
@@ -353,15 +352,15 @@ fn flow_classes(flows: &[(&WireFlow, &FlowTruth)]) -> Vec<FlowClass> {
     classes.filter(|class| !class.errors.is_empty()).collect()
 }
 
-/// Lower end of the 95 % confidence interval of the median that `numbers` are drawn from, by order
-/// statistics: how many of them are below it is binomial, n/2 with a deviation of sqrt(n)/2.
+/// Lower end of the 95 % confidence interval of the median of the distribution of `numbers`, by order statistics: the
+/// number of values below the median is binomial, n/2 with a deviation of sqrt(n)/2.
 fn median_min(numbers: &[f64]) -> f64 {
     let deviation = 0.5 / (numbers.len() as f64).sqrt();
     quantile(numbers.iter().copied(), 0.5 - 1.96 * deviation)
 }
 
-// What is expected of an epoch whose packets, control frames included, are lost each with the same probability,
-// independently.
+// Expected values of an epoch whose packets, including control frames, are lost independently with the same
+// probability.
 
 /// The probability that a given cell of a bank lost none of an epoch's `packets`.
 fn clean(bank: &Bank, packets: f64, loss: f64) -> f64 {
@@ -374,7 +373,7 @@ fn usable_cells(bank: &Bank, packets: f64, loss: f64) -> f64 {
     f64::from(bank.rows) * clean(bank, packets, loss)
 }
 
-/// Packets in such cells, on average: what the mean is taken of.
+/// Average number of packets in such cells, the sample of the mean.
 fn effective_samples(bank: &Bank, packets: f64, loss: f64) -> f64 {
     let arrived = packets * bank.probability * (1.0 - loss);
     arrived * clean(bank, (packets - 1.0).max(0.0), loss)
@@ -390,8 +389,8 @@ fn epoch_seen(loss: f64) -> f64 {
     rollover_seen(loss).powi(2)
 }
 
-/// The probability that a range of cells arrives: at once, or in the one round of retransmission,
-/// which takes a request the other way (lost with probability `back`) and the fragment once more.
+/// The probability that a range of cells arrives: at once, or in the only round of retransmission, which needs a
+/// request in the other direction (lost with probability `back`) and the fragment again.
 fn range_arrives(loss: f64, back: f64) -> f64 {
     1.0 - loss * (1.0 - (1.0 - back) * (1.0 - loss))
 }

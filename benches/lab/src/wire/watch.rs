@@ -1,4 +1,4 @@
-//! What a switch reports of its wire, epoch by epoch: `/api/v1/wires`, asked over and over.
+//! Collects a switch's reports on its wire, epoch by epoch, by polling `/api/v1/wires`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use records::answers::Wires;
 use records::snapshot::{Labelled, Wire, WireFigures, WireFlow, WireSegment};
 use testkit::process::Background;
 
-/// Time between two requests: far less than an epoch, so that each is seen.
+/// Time between two requests, far less than an epoch, so that every epoch is seen.
 const INTERVAL: Duration = Duration::from_millis(30);
 
 pub type Counts = Vec<(String, u64)>;
@@ -23,12 +23,12 @@ pub fn ask(switch: &Client) -> Result<Wire> {
     wire.context("the switch has no wire")
 }
 
-/// The only segment whose packets arrive.
+/// The only incoming segment.
 fn incoming(wire: &Wire) -> Option<&WireSegment> {
     wire.segments.iter().find(|segment| segment.is_incoming)
 }
 
-/// What has been added since, where something has.
+/// The increase since the last report, if any.
 pub fn since(before: &[Labelled], after: &[Labelled]) -> Counts {
     let differences = after.iter().map(|count| {
         let before = before.iter().find(|one| one.label == count.label);
@@ -38,7 +38,7 @@ pub fn since(before: &[Labelled], after: &[Labelled]) -> Counts {
     differences.filter(|(_, count)| *count > 0).collect()
 }
 
-/// What one switch has reported over time.
+/// Reports of one switch over time.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Incoming usable epochs by the sender's number.
@@ -87,7 +87,7 @@ impl Seen {
     }
 }
 
-/// Asks a switch over and over, until this is ended.
+/// Polls a switch until this is ended.
 pub fn begin(switch: &Client) -> Background<Seen> {
     let switch = switch.clone();
     Background::start(move |stopped| {

@@ -36,7 +36,7 @@ fn great_delays_are_counted_in_nanoseconds_or_refused() {
     let estimate = estimate_of(&[Some(hour); 4]).unwrap();
     assert_eq!(estimate.mean_ns, Some(3.6e15));
     let error = estimate_of(&[Some("9e18"); 2]).unwrap_err();
-    assert!(error.to_string().contains("one origin"), "{error}");
+    assert!(error.to_string().contains("the same origin"), "{error}");
 }
 
 #[test]

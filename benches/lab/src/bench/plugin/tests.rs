@@ -31,7 +31,7 @@ fn a_rate_counts_only_if_the_packets_were_measured() {
 #[test]
 fn the_end_of_an_epoch_is_waited_for() {
     let mut process = Process::start(Command::new("sleep").arg("60")).unwrap();
-    // Each look at the switch finds a later epoch.
+    // Each query of the switch finds a later epoch.
     let looks = AtomicU64::new(0);
     let mut latest = || {
         let epoch = looks.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +62,7 @@ fn it_is_set_up_for_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let bench = Bench::for_tests(folder.path());
     if tempfile::tempdir_in(LIBRARIES).is_err() {
-        return eprintln!("SKIPPED: a folder in {LIBRARIES} takes root");
+        return eprintln!("SKIPPED: a folder in {LIBRARIES} needs root");
     }
     let error = Plugin::install(&bench, Extent::Lda, 1_000).unwrap_err();
     assert!(error.to_string().contains("-p plugin"), "{error}");

@@ -13,7 +13,7 @@ use crate::bench::setting::Bench;
 /// Samples a second: a prime, out of step with whatever else is periodic.
 const RATE_HZ: u32 = 1_999;
 
-/// A `perf` at work on the thread of a process that is busiest.
+/// A running `perf` on the busiest thread of a process.
 pub struct Sampling {
     perf: Process,
     data: PathBuf,
@@ -41,10 +41,10 @@ impl Sampling {
         })
     }
 
-    /// Ends it; what it saw.
+    /// Stops it; returns its samples.
     pub fn end(mut self) -> Result<Vec<Spent>> {
         self.perf.terminate();
-        // It writes what it has and ends by the signal.
+        // On the signal it writes its samples and exits.
         let _ = self.perf.wait();
         let mut script = Command::new("perf");
         script.args(["script", "--fields=ip", "--input"]);
@@ -100,8 +100,8 @@ impl Mapping {
     }
 }
 
-/// Where an address is: the file, and the address as the file's own tables give it, which is what
-/// is above the mapping of the file's beginning.
+/// Returns the file of an address, and the address in the file's own tables: its offset from the mapping of the file's
+/// beginning.
 fn locate(maps: &[Mapping], address: u64) -> Spent {
     let find = |is_it: &dyn Fn(&&Mapping) -> bool| maps.iter().find(is_it);
     let found = find(&|map| (map.start..map.end).contains(&address));

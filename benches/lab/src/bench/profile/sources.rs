@@ -13,7 +13,7 @@ use super::Spent;
 /// Amounts by source.
 pub type BySource = BTreeMap<String, f64>;
 
-/// How finely the sources of this workspace are divided.
+/// Granularity for the sources of this workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Division {
     File,
@@ -45,7 +45,7 @@ pub fn by_source(program: &Path, spent: &[Spent], division: Division) -> Result<
     Ok(by_source)
 }
 
-/// `/usr/lib/.../librte_net_pcap.so.23.0` is known as `librte_net_pcap`.
+/// `/usr/lib/.../librte_net_pcap.so.23.0` is shown as `librte_net_pcap`.
 fn library(object: &str) -> String {
     let name = object.rsplit('/').next().unwrap_or(object);
     name.split(".so").next().unwrap_or(name).to_owned()
@@ -94,7 +94,7 @@ fn parse(answer: &str, workspace: &Path, division: Division) -> BTreeMap<u64, St
             let source = match division {
                 Division::File => file.to_string(),
                 Division::Function => format!("{file} {}", without_path(function)),
-                // What may follow is of no interest: ` (discriminator 2)`.
+                // Ignore a suffix such as ` (discriminator 2)`.
                 Division::Line => format!("{file}:{}", line.split(' ').next().unwrap_or(line)),
             };
             sources.insert(address, source);
@@ -107,7 +107,7 @@ fn parse(answer: &str, workspace: &Path, division: Division) -> BTreeMap<u64, St
     sources
 }
 
-/// `switch::worker::Worker<I>::pass<R>` is known as `pass`.
+/// `switch::worker::Worker<I>::pass<R>` is shown as `pass`.
 fn without_path(function: &str) -> String {
     let mut depth = 0;
     let is_outside = |c: &char| {
@@ -120,7 +120,7 @@ fn without_path(function: &str) -> String {
     plain.rsplit("::").next().unwrap_or(function).to_owned()
 }
 
-/// What is neither of this workspace nor called by anything of it.
+/// Code that is neither part of this workspace nor called by it.
 fn foreign(file: &str) -> &'static str {
     if file.contains("/rustc/") {
         "Rust's library"

@@ -42,7 +42,7 @@ fn the_table_tells_what_was_reached_and_what_missed() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    // A claim about runs that were not wanted is left out.
+    // A claim about runs that were not selected is left out.
     assert!(!text.contains("1,000,000 flows"), "{text}");
     let rates = squeezed(&rates(&all).markdown());
     assert!(rates.contains("| testpmd io | 40.0 (25.0) |"), "{rates}");

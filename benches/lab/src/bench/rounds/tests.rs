@@ -39,7 +39,7 @@ fn ratios_are_taken_within_rounds() {
 
 #[test]
 fn own_nanoseconds_are_what_is_more_than_the_source_takes() {
-    // 40 and 70 ns, of these the source 10; then 60 and 90, the source 40.
+    // 40 and 70 ns, including 10 for the source; then 60 and 90, including 40.
     let all = [
         series(small(IO), &[1e9 / 10.0, 1e9 / 40.0]),
         series(small(EVERYTHING), &[1e9 / 40.0, 1e9 / 60.0]),
@@ -94,7 +94,7 @@ fn a_contender_that_fails_twice_is_out() {
         warms_up: false,
         passes: 1,
     };
-    // There is no vernierd in that folder.
+    // This folder has no vernierd.
     let all = run(&bench, &suite, 5, |run| run.contender == OFF).unwrap();
     assert_eq!(all.len(), 1);
     assert!(matches!(&all[0].rates_pps, Err(Absence::Failed(why)) if why.contains("vernierd")));

@@ -1,4 +1,4 @@
-//! The box by a clock turned by hand.
+//! The box with a simulated clock.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn rule(text: &str) -> Rule {
     text.parse().unwrap()
 }
 
-/// What came out, and what became of all.
+/// The packets that came out, and the fates of all.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     out: Vec<Vec<u8>>,
@@ -150,7 +150,7 @@ fn held_back_packets_are_overtaken_by_as_many_as_asked_for() {
         if !transit.is_held_back {
             continue;
         }
-        // Three that were not held back came first, and those held back among them do not count.
+        // Three packets that were not held back came first; others among them that were held back do not count.
         let near = &outcome.transits[at.saturating_sub(50)..at];
         let overtook = near
             .iter()
@@ -238,8 +238,8 @@ fn rules() -> impl Strategy<Value = Rule> {
 }
 
 proptest! {
-    /// Whatever is done: every packet has one fate, leaves no earlier than it came, in the order
-    /// given, and all of it is the same once more.
+    /// With any rule, every packet has one fate, leaves no earlier than it came, in the given order, and a second run
+    /// is identical.
     #[test]
     fn every_packet_has_one_fate(
         rule in rules(),

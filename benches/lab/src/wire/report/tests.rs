@@ -72,16 +72,16 @@ fn attacked() -> (Outcome, attack::Outcome) {
     (outcome(), attack)
 }
 
-/// What a report misses, as it was found.
+/// The failed checks of a report.
 fn missed(report: &Report) -> Vec<String> {
     let missed = report.checks.missed();
     missed.map(|check| check.got.clone()).collect()
 }
 
-/// What is spoilt, in words of the limit, and how.
+/// A change to the outcome, and the names of the limits that it breaks.
 type Spoiler<T> = (&'static str, fn(&mut T));
 
-/// A good outcome misses nothing, and each that is spoilt so many limits, which are named so.
+/// A good outcome breaks no limit, and each change breaks exactly the named limits.
 fn each_is_found<T: Clone>(
     good: &T,
     add: fn(&T, &mut Report),

@@ -111,7 +111,7 @@ fn packets_with_the_same_hash_are_matched_by_time() {
 }
 
 proptest! {
-    /// Against the plain way: a map from packet to its fate, where all hashes differ.
+    /// Compared with a simple method: a map from packet to fate, if all hashes differ.
     #[test]
     fn sums_are_those_of_every_packet(fates in prop::collection::vec((any::<bool>(), 1..5_000_u64), 0..200)) {
         let sender: Vec<_> = (0..).zip(&fates).map(|(i, _)| sent(i * 7_919 % 1_009, i * 40)).collect();

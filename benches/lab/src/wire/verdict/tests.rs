@@ -16,7 +16,7 @@ fn lda(mean_ns: f64) -> WireEstimate {
     }
 }
 
-/// The flow in every epoch: what was chosen is the mean of joint decoding.
+/// The flow in every epoch; the chosen estimate is the mean of joint decoding.
 fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
     let joint = estimate(FlowMethod::LdsJoint, joint_ns, 2.0);
     let last = FlowFigures {
