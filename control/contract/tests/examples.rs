@@ -1,7 +1,7 @@
 //! The examples are configurations.
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers of tests, which the lints take for ordinary functions"
+    reason = "helpers of tests, which the lints treat as ordinary functions"
 )]
 
 use std::path::Path;
@@ -33,7 +33,7 @@ fn every_example_is_valid_and_described() {
     assert!(found >= 3, "{found}");
 }
 
-/// What `examples/README.md` says of it.
+/// Its section in `examples/README.md`.
 #[test]
 fn two_workers_share_the_bridge_and_one_owns_the_uplink() {
     let config = example("classes.json");

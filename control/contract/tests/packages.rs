@@ -1,8 +1,8 @@
-//! Which package may depend on which, and that no folder imports what imports it: from cargo's metadata and the
-//! sources. The table of what was found is printed (`cargo nextest run -p contract --test packages --no-capture`).
+//! Checks, from cargo's metadata and the sources, which package may depend on which, and that no two folders import
+//! each other. Prints the resulting table (`cargo nextest run -p contract --test packages --no-capture`).
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers of tests, which the lints take for ordinary functions"
+    reason = "helpers of tests, which the lints treat as ordinary functions"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use contract::counters::declarations;
 use contract::metric::Declaration;
 use serde_json::Value;
 
-/// What each package of the product may name in its manifest, of ours. Benches and fuzz targets may name any.
+/// Our own packages that each package of the product may have in its manifest. Benches and fuzz targets may have any.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("dpdk-sys", &[]),
     ("vhost", &[]),
@@ -115,7 +115,7 @@ const KEPT_TO: &[(&str, &str, &[&str])] =
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 fn metadata() -> Value {
-    // Of other platforms not every package is there.
+    // Packages of other platforms may be missing.
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline"])
@@ -285,7 +285,7 @@ fn cryptography_stands_with_the_wire() {
     }
 }
 
-/// What is declared in `counters.rs` and `fdb.rs` is listed, and counted where the declaration says.
+/// Counters declared in `counters.rs` and `fdb.rs` are listed, and counted in the declared places.
 #[test]
 fn counters_are_counted_where_they_say() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

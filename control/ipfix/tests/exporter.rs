@@ -1,4 +1,4 @@
-//! The exporter against sockets: what a collector gets, whenever it comes and goes.
+//! The exporter with real sockets: a collector's data, whenever it connects and disconnects.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Enterprise of our own elements.
 const OWN: u32 = 32_473;
 
-/// A switch whose epochs close when the test says.
+/// A switch whose epochs the test closes.
 struct Switch {
     published: Arc<Published>,
     snapshot: Snapshot,
@@ -181,7 +181,7 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
     });
 }
 
-/// What the export that was cut off would have had comes with the next, and for that one templates again.
+/// The data of the interrupted export come with the next, which has templates again.
 #[cfg(debug_assertions)]
 #[test]
 fn a_panic_costs_one_export_and_is_counted_and_said() {

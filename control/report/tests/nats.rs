@@ -28,7 +28,7 @@ fn settings(nats: Nats, spool_kib: u32) -> Settings {
     }
 }
 
-/// A switch whose epochs close when the test says.
+/// A switch whose epochs the test closes.
 struct Switch {
     published: Arc<Published>,
     snapshot: Snapshot,
@@ -61,8 +61,8 @@ impl Switch {
         wait_for("the sender takes the report", || self.taken() > before);
     }
 
-    /// Waits until every closed epoch is stored or dropped. [`close`](Self::close) cannot tell an acknowledgement of an earlier
-    /// report from its own report being taken, so nothing may be under way to a server when it is called.
+    /// Waits until every closed epoch is stored or dropped. [`close`](Self::close) cannot tell an acknowledgement of an
+    /// earlier report from its own report being taken, so no report may be in flight to a server when it is called.
     fn settle(&self) {
         let closed = self.snapshot.epoch.map_or(0, |epoch| epoch + 1);
         wait_for("every report is stored or dropped", || {
@@ -241,7 +241,7 @@ fn file(folder: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
     path
 }
 
-/// A token (JWT) by which `issuer` says what `subject` is, as NATS spells it.
+/// A token (JWT) in NATS's format, in which `issuer` describes `subject`.
 fn jwt(issuer: &nkeys::KeyPair, subject: &nkeys::KeyPair, nats: &serde_json::Value) -> String {
     use base64::prelude::*;
     let head = serde_json::json!({ "typ": "JWT", "alg": "ed25519-nkey" });

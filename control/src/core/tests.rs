@@ -26,11 +26,11 @@ const INTERVAL: u64 = 1_000_000;
 struct ByHand {
     now: Arc<AtomicU64>,
     said: Arc<Mutex<Said>>,
-    /// The n-th port that it is asked for from now on makes it panic, once.
+    /// The n-th request for a port from now on makes it panic, once.
     panics_at_port: Arc<AtomicU64>,
 }
 
-/// What the data plane and the core have to say to each other.
+/// Messages between the data plane and the core.
 #[derive(Default)]
 struct Said {
     events: Vec<Event>,
@@ -100,7 +100,7 @@ struct Bench {
     counters: Vec<Arc<WorkerCounters>>,
 }
 
-/// What the configuration says, with a small LDA.
+/// The configured measurement, with a small LDA.
 fn shards(config: &Config) -> ShardLayout {
     let mut shards = config.shard_layout(rate()).unwrap();
     if let Some(lda) = &mut shards.segment.lda {
@@ -213,7 +213,7 @@ impl Bench {
         self.data_plane.now.store(now, Ordering::Relaxed);
     }
 
-    /// Something happens in the data plane, which says so at the next poll.
+    /// An event in the data plane, reported at the next poll.
     fn event(&self, event: Event) {
         self.data_plane.said.lock().events.push(event);
     }
@@ -283,7 +283,7 @@ fn shards_of_two_workers_make_one_epoch() {
 fn shards_come_back_empty_at_once() {
     let mut bench = Bench::new(2);
     for epoch in 0..10 {
-        // The second worker is silent, yet the first never wants for a shard.
+        // The second worker is silent, but the first never lacks a shard.
         bench.shard(0, epoch, 5, 0);
         bench.poll();
         let shards = (0..SHARDS_PER_WORKER).map(|_| bench.ends[0].take_empty());
@@ -699,7 +699,7 @@ fn host_change(number: u32, from: u64, ports: &[Option<usize>]) -> (Change, Vec<
     (generation(number, from, config, whole, ends), worker_ends)
 }
 
-/// A transmit queue's shard, with so many packets on each segment.
+/// A transmit queue's shard, with this number of packets on each segment.
 fn give_host(end: &mut WorkerEnd, epoch: u64, packets: [u64; 4]) {
     let mut shard = end.take_empty().unwrap();
     for (segment, packets) in (0..).zip(packets) {
@@ -735,7 +735,7 @@ fn transmit_queues_of_a_host_come_and_go() {
     bench.event(added(1));
     bench.change(change);
     for epoch in 2..4 {
-        // What leaves by another port is not the queue's own.
+        // Packets that leave through another port do not belong to the queue.
         give_host(&mut ends[0], epoch, [1, 10, 7, 7]);
         give_host(&mut ends[1], epoch, [7, 7, 100, 1_000]);
     }
@@ -773,7 +773,7 @@ fn transmit_queues_of_a_host_come_and_go() {
     assert!(!bench.status().is_busy);
 }
 
-/// What two workers that count alike publish.
+/// The published figures of two workers with equal counts.
 fn counted_twice() -> Arc<Snapshot> {
     let mut bench = Bench::new(2);
     for counters in &bench.counters {
@@ -839,7 +839,7 @@ fn the_state_follows_the_switch_s_life() {
     assert_eq!(bench.poll().state, State::Running);
     bench.core.run(&AtomicBool::new(true));
     assert_eq!(bench.core.published().read().state, State::Draining);
-    // What a worker seals while it stops still counts.
+    // Shards that a worker seals while it stops still count.
     bench.shard(0, 0, 10, 0);
     let last = bench.core.finish();
     assert_eq!(last.state, State::Draining);

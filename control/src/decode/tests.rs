@@ -94,7 +94,7 @@ fn cells(epoch: u64, sketch: &LdsPair<PassedCell>) -> EpochCells {
     }
 }
 
-/// What was counted for the flow of that number.
+/// Counts of the flow with this number.
 fn counted(n: u32) -> FlowSums {
     let (packets, delay) = traffic(n);
     FlowSums {
@@ -160,7 +160,7 @@ fn an_epoch_is_decoded_alone_where_there_is_time() {
     assert!(joint[1].error_ratio_median.unwrap() < 1e-3, "{judged:?}");
     let within: u64 = joint.iter().map(|one| one.within_bound).sum();
     let beyond: u64 = joint.iter().map(|one| one.beyond_bound).sum();
-    // Nominal 98 %. One flow in twenty lost a packet, which its count does not know.
+    // Nominal 98 %. One flow in twenty lost a packet, which is missing from its count.
     assert!(
         within as f64 > 0.93 * (within + beyond) as f64,
         "{judged:?}"
@@ -322,7 +322,7 @@ fn a_flow_that_is_not_tracked_is_answered_by_the_sketch() {
     assert!(error_ns <= estimate.bound_ns.unwrap(), "{answer:?}");
     assert!(error_ns < 0.05 * rate().to_ns(delay as f64), "{answer:?}");
     assert_eq!(answer.packets_max, packets, "those of the others are known");
-    // Where no flow is tracked there is an answer as well, but no bound.
+    // If no flow is tracked, there is also an answer, but without a bound.
     let alone = &sketches.ask(&key(untracked), &FlowList::default())[0];
     assert!(alone.packets_max >= packets && alone.segment.ingress == "east");
     let estimate = alone.estimate.unwrap();
@@ -334,10 +334,10 @@ fn a_flow_that_is_not_tracked_is_answered_by_the_sketch() {
         estimate.mean_ns > 500.0 && estimate.mean_ns < 2_500.0,
         "{alone:?}"
     );
-    // One that is tracked is no question for a sketch.
+    // A tracked flow needs no estimate from a sketch.
     assert_eq!(sketches.ask(&key(3), &list), []);
-    // What was tracked accounts for all but one flow's packets: most strangers had none, and a lost
-    // packet in each of its cells is all that some may have had.
+    // The tracked flows account for all packets except those of one flow: most untracked flows had none, and some may
+    // have had at most a lost packet in each of their cells.
     let answers = (10_000..10_200).map(|n| sketches.ask(&key(n), &list));
     let asked: Vec<SketchedFlow> = answers.flatten().collect();
     assert!(asked.len() < 10, "{asked:?}");
@@ -360,7 +360,7 @@ const FLOWS: [u32; 4] = [2_000, 700, 250, 80];
 const COLUMNS: u32 = 363;
 const SEEDS: u64 = 3;
 
-/// As `benches/accuracy` has them; in a switch each queue is a segment, with references of its own.
+/// As in `benches/accuracy`; in a switch each queue is a segment with its own references.
 struct Scenario {
     name: &'static str,
     /// Delay of each queue; the first takes 60 % of flows.
@@ -459,7 +459,7 @@ fn flows(of: &Scenario, random: &mut Pcg64) -> Vec<(usize, f64, Vec<f64>)> {
     flows
 }
 
-/// What the decoder publishes of a scenario.
+/// The decoder's results for a scenario.
 fn judged(of: &Scenario, seed: u64) -> Vec<JudgedEstimates> {
     let random = &mut Pcg64::seed_from_u64(seed);
     let queues: Vec<Vec<f64>> = of.modes.iter().map(|_| queue(random)).collect();
@@ -473,7 +473,7 @@ fn judged(of: &Scenario, seed: u64) -> Vec<JudgedEstimates> {
         sent.extend(references.map(|n| (f64::from(n) / REFERENCES_PER_S, mode, None)));
     }
     sent.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Both ends of each stream, and what comes out of its queue.
+    // Both ends of each stream, and the packets from its queue.
     let mut senders: Vec<ReferenceSender> = Vec::new();
     let mut departures: Vec<Vec<(u64, u64, PacketHash, Sent)>> = Vec::new();
     for mode in 0..of.modes.len() {

@@ -34,12 +34,12 @@ struct Worker {
     epoch: u64,
 }
 
-/// A worker and what the control core keeps of it.
+/// A worker, and the control core's state for it.
 struct Pair {
     worker: Worker,
     end: ControlEnd,
     table: SlotTable,
-    /// All that was read, added up.
+    /// Sums of everything that was read.
     sum: Shard,
     /// All packets, as if no flow were tracked.
     packets: Shard,
@@ -124,7 +124,7 @@ impl Pair {
         }
     }
 
-    /// What the control core does at a poll.
+    /// The control core's actions at a poll.
     fn poll(&mut self, directory: &mut Directory) {
         loop {
             let sealed = self.end.take_sealed();
@@ -290,9 +290,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// In any order of packets, rollovers, commands and polls: no packet is ever counted for
-    /// another flow, what a flow lost by being forgotten is all that is missing, and the sketch has
-    /// each packet as if it had recorded them one by one.
+    /// In any order of packets, rollovers, commands and polls: no packet is ever counted for another flow, only packets
+    /// of removed flows are missing, and the sketch is the same as if it had recorded the packets one by one.
     #[test]
     fn slots_never_mix_flows(
         slots in 1..8usize,
@@ -390,7 +389,7 @@ impl Bench {
         }
     }
 
-    /// An epoch in which each flow has so many packets of such a delay, and others without slots.
+    /// An epoch in which each flow has this number of packets with this delay, and other flows have no slots.
     fn epoch(&mut self, epoch: u64, flows: &[(u64, u64)], untracked: u64) {
         let Self { directory, numbers } = self;
         for segment in 0..2 {
@@ -431,7 +430,7 @@ impl Bench {
 #[test]
 fn the_largest_and_the_slowest_share_the_series() {
     let mut bench = Bench::new(5, top_settings(3, 10));
-    // Flow 4 is slowest, but of too few packets to say so.
+    // Flow 4 is the slowest, but has too few packets to count as such.
     let flows = [(50, 5), (900, 5), (20, 70), (800, 6), (2, 900)];
     bench.epoch(0, &flows, 0);
     let expected = [
@@ -529,7 +528,7 @@ fn percentiles_are_those_of_epochs_whose_packets_are_all_in_histograms() {
     bench.directory.flows[number.0 as usize].recent.packets += 5;
     bench.directory.close(Epoch(2), rate(), 1_000);
     assert_eq!(quantiles(&bench), None);
-    // None in this epoch: those of its last one are still none.
+    // No packets in this epoch; those of its last epoch do not count either.
     bench.epoch(3, &[(0, 64), (2, 64)], 0);
     assert_eq!(quantiles(&bench), None);
     assert_eq!(bench.directory.top.quantiles(of.0, of.1), None);
@@ -545,7 +544,7 @@ proptest! {
     ) {
         let mut bench = Bench::new(6, top_settings(flows_max, hold));
         let mut all = FlowSums::default();
-        // By flow: what it was credited with in series that it has lost since.
+        // By flow: credits in series that it has lost since.
         let mut before: HashMap<(FlowKey, u32), FlowSums> = HashMap::new();
         let mut given_up = FlowSums::default();
         let mut other_before: HashMap<u32, FlowSums> = HashMap::new();

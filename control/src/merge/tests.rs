@@ -16,8 +16,7 @@ impl Synopsis for Sum {
     }
 }
 
-/// Epoch and sum of what closed whole, epoch and number of what was missed, or epoch of what
-/// was measured in two generations.
+/// Epoch and sum of a complete epoch, epoch and number of missed shards, or epoch measured in two generations.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Whole(u64, u64),
@@ -194,7 +193,7 @@ fn a_worker_that_comes_is_waited_for_from_its_first_epoch_on() {
     );
     assert_eq!(seen, [Whole(1, 2)]);
     assert_eq!(feed(&mut assembly, &[(2, 2, 200)]), [Whole(2, 203)]);
-    // Another comes while epochs wait, the first two go, and one comes back.
+    // Another worker is added while epochs wait, the first two are removed, and one comes back.
     assert_eq!(feed(&mut assembly, &[(2, 3, 300)]), []);
     begin(&mut assembly, 4, &[3]);
     begin(&mut assembly, 6, &[0, 3]);

@@ -77,7 +77,7 @@ fn full(rows: u32) -> LdaLayout {
     LdaLayout::new(&[bank(rows, 1.0)]).unwrap()
 }
 
-/// A packet as a test knows it: hash, send time, delay, and whether it arrives.
+/// A packet in a test: hash, send time, delay, and whether it arrives.
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     hash: u64,
@@ -140,7 +140,7 @@ fn layouts() -> impl Strategy<Value = LdaLayout> {
     prop_oneof![sampling, (1_u32..40).prop_map(full)]
 }
 
-/// What the estimate has to be, from the packets themselves.
+/// The expected estimate, from the packets themselves.
 fn naive_estimate(layout: &LdaLayout, packets: &[Packet]) -> LdaEstimate {
     let mut by_cell = vec![Vec::new(); layout.cells()];
     for packet in packets {
@@ -255,7 +255,7 @@ proptest! {
         let (low, high) = (cuts.0.min(cuts.1).min(packets.len()), cuts.0.max(cuts.1).min(packets.len()));
         let a = lda_of(&layout, &packets[..low]);
         let b = lda_of(&layout, &packets[low..high]);
-        // One that saw the sender's end only, one that saw the other.
+        // One with only the sender's end, one with the other.
         let mut c = LdaPair::new(&layout);
         let mut d = LdaPair::new(&layout);
         for packet in &packets[high..] {

@@ -13,7 +13,7 @@ use crate::packet::{FlowHash, PacketHash};
 use crate::synopsis::Synopsis;
 use crate::time::EpochTag;
 
-/// A packet as a test knows it.
+/// A packet in a test.
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     flow: u64,

@@ -23,7 +23,7 @@ fn lds(columns: u32) -> LdsLayout {
     LdsLayout::new(columns, 1, &[1.0; 3]).unwrap()
 }
 
-/// Segments with an LDA of so many rows.
+/// Segments with an LDA of this number of rows.
 fn segment(rows: u32) -> SegmentLayout {
     SegmentLayout {
         lda: Some(lda(rows)),
@@ -67,7 +67,7 @@ fn at_sender(observation: &Observation) -> Observation {
     }
 }
 
-/// Adds a packet at one end to all that knows ends.
+/// Adds a packet at one end to all synopses with separate ends.
 fn record(shard: &mut Shard, end: End, observation: &Observation) {
     let burst = std::slice::from_ref(observation);
     if let Some(segment) = shard.segment_mut(observation.segment) {
@@ -93,7 +93,7 @@ enum Fate {
     Late,
 }
 
-/// One flow in six has a slot; as many have one that no shard has.
+/// One flow in six has a slot; as many have a slot that is in no shard.
 fn slot_of(observation: &Observation) -> Slot {
     let flow = u32::from(observation.segment.0) * 7 + u32::try_from(observation.flow.0).unwrap();
     match flow % 6 {
@@ -118,7 +118,7 @@ fn tracked() -> impl Iterator<Item = (Slot, FlowId, SegmentIndex)> {
         .filter(|(slot, ..)| slot.0 < SLOTS)
 }
 
-/// What the control core makes of a shard.
+/// The control core's processing of a shard.
 fn sketched(shard: &Shard) -> Shard {
     let mut sealed = Box::new(shard.clone()).seal(Epoch(0));
     Shard::clone(&sealed.complete(tracked()))
@@ -512,7 +512,7 @@ proptest! {
     ) {
         let whole = ShardLayout { lds: sketch, sketch_of, ..layout() };
         let mut expected = Shard::new(&whole);
-        // All workers see every observation, and each takes its own.
+        // All workers get every observation, and each records its own.
         let mut parts = [0..cut, cut..4, 4..9].map(|range| Shard::new(&whole.part(range)));
         for (fate, burst) in &bursts {
             add(&mut expected, *fate, burst);

@@ -97,7 +97,7 @@ fn an_lda_does_what_its_plan_says() {
     }
 }
 
-/// What is accepted of an LDA, by formula.
+/// The accepted error of an LDA, by formula.
 #[test]
 fn the_reference_lda_is_forecast() {
     let demand = LdaDemand {
@@ -340,7 +340,7 @@ fn simulated(
     f64::from(missed) / f64::from(probes)
 }
 
-/// The model beside simulation, in tenths of what may be missed.
+/// The model compared with simulation, in tenths of the allowed deviation.
 #[test]
 fn large_collisions_are_as_many_as_the_model_says() {
     // Columns, k, rows, loss, packets of the flow.

@@ -25,7 +25,7 @@ fn keys() -> KeyRing {
     KeyRing::new().with(KeyId(3), key).unwrap()
 }
 
-/// What one direction of the `n`-th acquaintance of two ends makes of their nonces.
+/// The keys of one direction in the `n`-th session of two ends.
 fn session(n: u64) -> Session {
     let nonce = |bits| Nonce::from_random(1_000 * n + bits);
     Session {

@@ -358,7 +358,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// Members of a VLAN, and the VLAN of a frame, read off the configuration anew.
+    /// Members of a VLAN, and the VLAN of a frame, derived again from the configuration.
     fn members(vlan: u16) -> Vec<u8> {
         let is_member = |port: &Option<contract::config::Vlan>| match port {
             None => vlan == 0,
@@ -485,7 +485,7 @@ proptest! {
 }
 
 proptest! {
-    /// As many as a bucket of real numbers lets through, but for rounding.
+    /// As many as a bucket with real numbers passes, apart from rounding.
     #[test]
     fn the_rate_is_kept(
         frames_per_s in 1u32..10_000_000,

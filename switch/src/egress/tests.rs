@@ -187,7 +187,7 @@ fn red_drops_early_and_every_packet_is_accounted_for() {
         ..Egress::default()
     };
     let mut egress = PortEgress::new(&layout(&settings), rate(), 1);
-    // Each class alone brings what the link carries: 1 us a frame.
+    // Each class alone offers the rate of the link: a frame per microsecond.
     let (mut offered, mut dropped, mut left) = ([0u64; 2], [[0u64; 2]; 2], 0);
     for now in (0..20_000_000).step_by(1_000) {
         for class in [0, 1] {

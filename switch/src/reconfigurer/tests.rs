@@ -215,7 +215,7 @@ fn a_file_that_hangs_holds_up_nobody() {
         Ok(Some(2))
     };
     bench.reloads.begin(Ok(hangs), bench.now);
-    // Nobody releases it: a step that waited for it would never return.
+    // It is never released: a step that waited for it would never return.
     assert!(matches!(bench.step(), Progress::Pending));
     bench.target.needs_another = true;
     assert_eq!(bench.offered(), 0);
@@ -225,7 +225,7 @@ fn a_file_that_hangs_holds_up_nobody() {
     bench.now += READING_MAX;
     bench.step();
     assert_eq!(bench.outcome().1, ReloadOutcome::Refused);
-    // The first is given up, and the second does not begin beside it.
+    // The first is abandoned, and the second does not begin while it runs.
     bench.reloads.begin(Ok(|| Ok(Some(3))), bench.now);
     let (number, outcome, message) = bench.outcome();
     assert_eq!((number, outcome), (2, ReloadOutcome::Refused));

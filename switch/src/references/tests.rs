@@ -28,7 +28,7 @@ const GHZ: u64 = 1_000_000_000;
 const EPOCH_NS: u64 = 1_000_000;
 const SEGMENTS: u16 = 3;
 const SLOTS: u32 = 4_096;
-/// Packets of a flow, one behind the other.
+/// Consecutive packets of a flow.
 const TRAIN: u64 = 8;
 const PORT: PortIndex = PortIndex(1);
 
@@ -105,7 +105,7 @@ struct Tube {
     /// Of the packets that departed, by segment; as far as the latest reference, too.
     departed: [Truth; SEGMENTS as usize],
     referenced: [Truth; SEGMENTS as usize],
-    /// Estimates are compared with what they are for, by flow.
+    /// Estimates are compared with the true delays, by flow.
     flows: Vec<Truth>,
 }
 
@@ -171,7 +171,7 @@ impl Tube {
         places
     }
 
-    /// So many packets depart, a burst at a time, and the references that nothing keeps.
+    /// This number of packets depart, a burst at a time, and all references that need not wait.
     fn depart(&mut self, packets: usize) {
         let mut left = packets;
         loop {
@@ -222,7 +222,7 @@ impl Tube {
             self.queue.pop_front();
         }
         let gone = departing.members.len();
-        // One behind a packet that stays.
+        // A reference behind a packet that stays.
         references.extend(references.last().map(|&(_, last)| (gone + 1, last)));
         self.references.departed(
             PORT,
@@ -252,7 +252,7 @@ impl Tube {
         self.shards.sealed.insert(epoch);
     }
 
-    /// All that waits departs, and every epoch is sealed.
+    /// All queued packets depart, and every epoch is sealed.
     fn finish(&mut self) {
         self.depart(usize::MAX);
         for epoch in 10..=self.epoch().0 {
@@ -293,7 +293,7 @@ fn references_go_where_the_policy_wants_them() {
     assert_eq!(tube.arrive([0, 1, 1, 0, 1, 1, 1]), [1, 4, 6]);
     tube.now += EPOCH_NS;
     assert_eq!(tube.arrive([0, 0, 1, 0, 0]), [0, 2, 5]);
-    // None where there is no stream.
+    // None if there is no stream.
     assert!(tube.arrive([SEGMENTS; 20]).is_empty());
     assert!(tube.arrive([NO_SEGMENT.0; 20]).is_empty());
     tube.finish();

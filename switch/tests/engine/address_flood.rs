@@ -34,7 +34,7 @@ fn pass(rack: &mut Rack) {
     rack.departed(VICTIM);
 }
 
-/// So many frames from addresses never seen before, by the attacker's port.
+/// This number of frames from new addresses, at the attacker's port.
 fn attack(rack: &mut Rack, frames: usize, rng: &mut Pcg64) {
     for n in 0..frames {
         let mut source: [u8; 6] = rng.random();
@@ -56,7 +56,7 @@ fn speak(rack: &mut Rack) {
     }
 }
 
-/// Of frames to the victim's stations, one by each worker: those that the attacker gets to see, of a hundred.
+/// Percentage of frames to the victim's stations, one by each worker, that reach the attacker.
 fn flooded_percent(rack: &mut Rack) -> usize {
     let mut flooded = 0;
     for n in 0..STATIONS {

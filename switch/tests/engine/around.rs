@@ -1,5 +1,5 @@
-//! Packets around somebody else's device, which delays, drops, makes, repeats and rewrites them: each is counted for
-//! what happened to it, and every delay is exact.
+//! Packets around a device that delays, drops, creates, repeats and rewrites them: each is counted by its fate, and
+//! every delay is exact.
 use std::collections::HashMap;
 
 use contract::config::{Config, Stamps};
@@ -27,7 +27,7 @@ fn around(workers: usize, ports: &[&str], packets: u32) -> Config {
     config(workers, &ports_json.join(", "), &rest)
 }
 
-/// What a device does to a packet.
+/// A device's action on a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fate {
     /// It comes out by a port after so long.
@@ -38,7 +38,7 @@ enum Fate {
     Repeated(usize, u64),
 }
 
-/// What a router rewrites: addresses of the link, a VLAN, DSCP, TTL, the checksum.
+/// A router's changes: addresses of the link, a VLAN, DSCP, TTL, the checksum.
 fn routed(frame: &[u8]) -> Vec<u8> {
     let mut routed = frame.to_vec();
     routed[..12].copy_from_slice(&[2, 9, 9, 9, 9, 9, 2, 8, 8, 8, 8, 8]);
@@ -55,7 +55,7 @@ fn routed(frame: &[u8]) -> Vec<u8> {
     routed
 }
 
-/// What the test itself knows: by segment (from, to) packets and the sum of their delays; the rest by port.
+/// The truth: by segment (from, to) packets and the sum of their delays; the rest by port.
 #[derive(Debug, Default)]
 struct Truth {
     passed: HashMap<(usize, usize), (u64, u64)>,
@@ -70,7 +70,7 @@ struct Truth {
 /// A packet inside: when it leaves, by which port, its frame, and by which port and when it entered, if it did.
 type Held = (u64, usize, Vec<u8>, Option<(usize, u64)>);
 
-/// A device: what it holds, by time, and the truth.
+/// A device: the packets in it, by time, and the truth.
 struct Device {
     rng: Pcg32,
     ports: Vec<usize>,
@@ -117,7 +117,7 @@ impl Device {
         }
     }
 
-    /// What comes out by `now`, in its order: by each port as much as the switch reads at once.
+    /// Packets that leave by `now`, in order: at each port as many as the switch reads at once.
     fn leave(&mut self, rack: &mut Rack, now: u64) {
         self.held.sort_by_key(|held| held.0);
         let mut read: HashMap<usize, usize> = HashMap::new();

@@ -1,5 +1,5 @@
-//! Generations under traffic: whatever changes while packets wait, none is lost, doubled or turned
-//! round within its class, and every count goes on.
+//! Generations under traffic: whatever changes while packets wait, none is lost, duplicated or reordered within its
+//! class, and every count continues.
 use std::collections::BTreeMap;
 
 use contract::config::Config;
@@ -51,7 +51,7 @@ fn with_egress(workers: usize, n: usize) -> Config {
 #[derive(Debug, Clone)]
 struct Step {
     ticks: u64,
-    /// Class and length of what comes in.
+    /// Class and length of incoming packets.
     frames: Vec<(usize, usize)>,
     /// The way of the next generation, and whether its shards have another shape.
     change: Option<(usize, bool)>,

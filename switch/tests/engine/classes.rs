@@ -1,5 +1,5 @@
-//! Class queues in the running engine: who goes first, who gets which share, who waits too long,
-//! and that one pass does a bounded amount of work whatever comes in.
+//! Class queues in the running engine: priority, shares, packets that wait too long, and a bounded amount of work per
+//! pass whatever arrives.
 use contract::counters::{DropReason, PortCounters};
 use measure::shard::{SegmentSynopsis, Shard};
 use measure::synopsis::Synopsis;
@@ -44,7 +44,7 @@ fn total_of(epochs: &[(u64, Shard)], class: usize) -> SegmentSynopsis {
 fn the_strict_queue_goes_first_and_the_others_share_by_weight() {
     let mut rack = Rack::new(&config(1, &three_queues(""), REST));
     let mut number = 0;
-    // A frame of 101 bytes takes 1 us. Gold asks for a fifth of the link, each other for all of it.
+    // A frame of 101 bytes takes 1 us. Gold offers a fifth of the link's rate, each other class all of it.
     for _ in 0..2_000 {
         for (class, frames) in [(0, 2), (1, 10), (2, 10)] {
             for _ in 0..frames {
@@ -99,7 +99,7 @@ fn nothing_stays_longer_than_the_maximum() {
     for number in 0..20_000 {
         let class = number as usize % 2 + 1;
         rack.arrive(0, udp(FLOW_OF_CLASS[class], number, 101));
-        // Twice what the link carries, with a pause now and then.
+        // Twice the link's rate, with a pause now and then.
         let pause = if number % 5_000 == 0 { 1_000_000 } else { 500 };
         rack.pass_at(rack.now + pause);
         rack.assert_conserved();

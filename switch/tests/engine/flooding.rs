@@ -1,6 +1,6 @@
-//! Flooding ends: two workers of a bridge that each see one direction of a conversation only,
-//! know of both within the time that the control core takes to tell them; and a flood of made-up
-//! addresses stays bounded in memory, in frames, and in what it does to others.
+//! Flooding ends: two workers of a bridge that each see one direction of a conversation only, learn both within the
+//! time that the control core needs to distribute them; and a flood of random addresses is bounded in memory, in
+//! frames, and in its effect on others.
 use contract::counters::DropReason;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
@@ -9,7 +9,7 @@ use simulate::rack::{GHZ, Rack, between, config, port};
 const X: [u8; 6] = [2, 0, 0, 0, 0, 0xaa];
 const Y: [u8; 6] = [2, 0, 0, 0, 0, 0xbb];
 
-/// How often the control core hears and tells.
+/// How often the control core receives and distributes.
 const POLL: u64 = 5_000_000;
 
 /// Most stations that the bridge remembers, most frames a second that it floods for a port, and the
@@ -68,7 +68,7 @@ fn flooding_after_asymmetric_learning_stops_when_the_workers_were_told() {
     let last = *flooded.last().unwrap();
     assert!(last <= POLL + 100_000, "the last at {last}");
 
-    // Many times the ageing time: who is seen by one worker is not forgotten by the other.
+    // Many times the ageing time: a station seen by one worker is not removed by the other.
     let flooded = converse(&mut rack, 10 * AGEING_S * GHZ, 2_000_000, [true, true]);
     assert_eq!(flooded, [0u64; 0], "a conversation is never flooded again");
 }
@@ -136,7 +136,7 @@ fn made_up_addresses_stay_bounded_and_do_not_stop_others() {
         rack.assert_conserved();
     }
     assert_eq!(heard, said, "others go on");
-    // What was flooded at all is within the limit over that time, and a tenth of a second in reserve.
+    // All flooded frames are within the limit over that time, plus a reserve of a tenth of a second.
     let flooded = rack.sum(|port| port.copies.get());
     let limit = FLOOD_LIMIT_PPS * (rack.now - began + GHZ / 10) / GHZ;
     assert!(

@@ -1,5 +1,5 @@
-//! With one packet in a hundred lost between the points, estimates stay inside their bounds as
-//! often as they say (98 %): judged over many epochs, against what the test itself knows of each packet.
+//! With one packet in a hundred lost between the points, estimates stay inside their bounds as often as they say (98
+//! %): judged over many epochs, compared with the truth about each packet.
 use std::collections::HashMap;
 
 use contract::counters::DropReason;
@@ -23,7 +23,7 @@ const REST: &str = r#"
         "lds": {"cells": 300}
     }"#;
 
-/// What the test itself knows of an epoch.
+/// The truth about an epoch.
 #[derive(Debug, Default)]
 struct Truth {
     sent: u64,

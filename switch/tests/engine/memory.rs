@@ -1,4 +1,4 @@
-//! What `--check` says of memory is what the data plane takes.
+//! The memory that `--check` prints equals that of the data plane.
 
 use contract::config::Config;
 use contract::config::memory::Memory;

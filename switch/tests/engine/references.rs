@@ -1,4 +1,4 @@
-//! References among packets of a whole engine: what they say of a segment is what stamps say.
+//! References among packets of a complete engine: their figures for a segment equal those of stamps.
 
 use simulate::rack::{GHZ, INTERVAL, Rack, config, port, udp};
 

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use simulate::rack::{INTERVAL, Rack, config, port, udp};
 
-/// What is measured: each way numbers the segments differently. All packets go from the even ports to the odd ones.
+/// The measured segments, which each variant numbers differently. All packets go from the even ports to the odd ones.
 const SEGMENTS: [[(&str, &str); 2]; 4] = [
     [("a", "b"), ("c", "d")],
     [("b", "a"), ("c", "d")],

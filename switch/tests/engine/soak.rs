@@ -21,7 +21,7 @@ const STATIONS: u8 = 40;
 /// Enough for stalls that cost epochs, however busy the machine is.
 const PASSES_MIN: u64 = 100_000;
 
-/// How long to go on at least.
+/// Minimum duration.
 fn length() -> Duration {
     let seconds = std::env::var("VERNIER_SOAK_SECONDS");
     seconds.map_or(Duration::ZERO, |seconds| {
@@ -39,7 +39,7 @@ fn resident_pages() -> u64 {
     statm.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// What all epochs together came to.
+/// Sums over all epochs.
 #[derive(Debug, Default)]
 struct Ledger {
     tally: Tally,
@@ -82,7 +82,7 @@ struct Soak {
     refuses_until: [u64; PORTS],
 }
 
-/// Queues, VLANs, the filtering database and what is measured by chance.
+/// Random queues, VLANs, filtering database and measurement.
 fn configuration(rng: &mut Pcg64) -> Config {
     let has_vlans = rng.random_bool(0.5);
     let ports: Vec<String> = (0..PORTS)
@@ -197,7 +197,7 @@ impl Soak {
         io.set_copies_left(copies);
     }
 
-    /// What is over is over.
+    /// Finished generations do not come back.
     fn heal(&mut self) {
         let now = self.rack.now;
         for port in 0..PORTS {

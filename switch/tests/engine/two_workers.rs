@@ -1,5 +1,5 @@
-//! Two workers give exactly what one gives: the same sums, the same counts, the same packets at the
-//! same times, however the packets were spread over them.
+//! Two workers give exactly the same result as one: the same sums, counts, and packets at the same times, however the
+//! packets are spread over them.
 use contract::config::Config;
 use contract::counters::DropReason;
 use measure::shard::Shard;
@@ -11,7 +11,7 @@ use simulate::rack::{Rack, config, ledger, port, udp};
 #[derive(Debug, Clone)]
 struct Step {
     ticks: u64,
-    /// Flow and length of what comes in by each port.
+    /// Flow and length of incoming packets by port.
     east: Vec<(u16, usize)>,
     west: Vec<(u16, usize)>,
     /// Whether the driver of each port takes packets.

@@ -1,4 +1,4 @@
-//! Frames with several VLAN tags, through a whole switch: none leaves in another VLAN than it came in.
+//! Frames with several VLAN tags, through a complete switch: each leaves in the VLAN in which it arrived.
 use contract::counters::DropReason;
 use simulate::rack::{self, Rack, config, port};
 
@@ -22,7 +22,7 @@ fn frame(tags: &[(u16, u16)]) -> Vec<u8> {
     frame
 }
 
-/// What a port sends of one frame that comes in by port `from`.
+/// Frames that a port sends after one frame arrives at port `from`.
 fn sent(rack: &mut Rack, from: usize, tags: &[(u16, u16)], to: usize) -> Vec<Vec<u8>> {
     for port in 0..3 {
         rack.departed(port);

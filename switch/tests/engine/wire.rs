@@ -1,5 +1,5 @@
-//! Wires of two switches in a test tube, joined by a path of the test's own: control frames in their
-//! places among the data, exact counts at both ends, and nothing of it forwarded.
+//! Wires of two switches in memory, joined by a path of the test: control frames at their positions among the data,
+//! exact counts at both ends, and no control frame forwarded.
 use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 
@@ -83,7 +83,8 @@ fn pair(share: f64) -> [Switch; 2] {
     [one, other]
 }
 
-/// Packets from host to host for a while, each `delay` ticks on the wire; what the second host got.
+/// Sends packets from host to host for a while, each `delay` ticks on the wire; returns those that the second host
+/// received.
 fn run(
     [one, other]: &mut [Switch; 2],
     ticks: std::ops::Range<u64>,
@@ -108,7 +109,7 @@ fn run(
         }
         other.pass_at(now);
         got.extend(other.frames(HOST));
-        // What comes back is control frames only.
+        // Only control frames come back.
         for frame in other.frames(WIRE) {
             assert!(is_control(&frame));
             one.arrive(WIRE, frame);

@@ -84,14 +84,14 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// What a refusal says.
+    /// The error in a refusal.
     fn error(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/json"));
         self.json()["error"].as_str().unwrap().to_owned()
     }
 }
 
-/// A connection that has asked; `lines` are further lines of the header.
+/// A connection that has sent a request; `lines` are further lines of the header.
 fn ask(server: &Running, method: &str, target: &str, lines: &[&str]) -> TcpStream {
     let mut client = TcpStream::connect(server.address()).unwrap();
     client

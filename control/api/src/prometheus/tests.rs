@@ -76,7 +76,7 @@ fn whole_families_stay_or_go() {
     assert_eq!(names(&["b*"], &[]).1, "");
 }
 
-/// Runs `promtool check metrics`; `None` where there is none, which CI does not accept.
+/// Runs `promtool check metrics`; `None` if it is missing, which CI does not accept.
 pub(crate) fn promtool(text: &str) -> Option<String> {
     let child = Command::new("promtool")
         .args(["check", "metrics"])
@@ -117,7 +117,7 @@ pub(crate) fn promtool_has_nothing_to_say() {
     }
 }
 
-/// The value of a series, by its whole name with labels.
+/// The value of a series, by its full name with labels.
 fn value(text: &str, series: &str) -> Option<f64> {
     let line = text
         .lines()
@@ -179,7 +179,7 @@ fn a_quantile_is_off_by_a_part_of_an_octave_at_most() {
             buckets_per_octave,
             ..Prometheus::default()
         };
-        // Delays spread over two decades, and all that are alike.
+        // Delays spread over two decades, and equal delays.
         for width in [100_000, 1] {
             let mut histogram = Histogram::new(TickRate::from_hz(1_000_000_000));
             let mut delays = Vec::new();

@@ -121,7 +121,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// Where a definition stands: what it is called.
+    /// Title of a definition's section.
     fn heading(&self, name: &str) -> String {
         let places: Vec<_> = self.places[name]
             .iter()
@@ -154,7 +154,7 @@ impl<'s> Page<'s> {
                 None => "none".to_owned(),
                 // A null that is not one of the type's own values.
                 Some(Value::Null) if reference(value).is_none() => "none".to_owned(),
-                // Its own keys say it.
+                // Its own keys document it.
                 Some(Value::Object(_)) if self.has_keys(value) => "as below".to_owned(),
                 Some(value) => format!("`{value}`"),
             };
@@ -222,7 +222,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// What a value may be, in words.
+    /// Valid values, in words.
     fn kind(&self, schema: &'s Value) -> String {
         if let Some(name) = reference(schema) {
             let target = self.target(name);
@@ -300,7 +300,7 @@ impl<'s> Page<'s> {
     }
 }
 
-/// The definition that a schema, or its one choice beside `null`, stands for.
+/// The definition to which a schema, or its only alternative to `null`, refers.
 fn reference(schema: &Value) -> Option<&str> {
     let text = schema.get("$ref")?.as_str()?;
     text.strip_prefix("#/$defs/")
@@ -320,7 +320,7 @@ fn list<'s>(schema: &'s Value, key: &str) -> &'s [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Keys of an object: those that must be there first.
+/// Keys of an object, required keys first.
 fn ordered(schema: &Value) -> Vec<(&String, &Value)> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let mut keys: Vec<_> = properties.into_iter().flatten().collect();

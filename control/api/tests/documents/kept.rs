@@ -12,7 +12,7 @@ pub fn project(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// Writes a document, or holds the one that is there against what it should say.
+/// Writes a document, or compares the existing one with its expected text.
 pub fn keep(path: &str, wanted: &str) {
     let file = project(path);
     if std::env::var_os(WRITE).is_some() {

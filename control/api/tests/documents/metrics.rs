@@ -369,7 +369,7 @@ fn labels_are_separate_from_their_values() {
     assert_eq!(label_names("} 3"), [""; 0]);
 }
 
-/// What the reference says: the names of series that each family has, with their labels.
+/// Content of the reference: the names of series of each family, with their labels.
 pub(super) fn reference() -> Vec<(String, BTreeSet<String>)> {
     let page = std::fs::read_to_string(super::project("docs/metrics.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| `"));

@@ -1,4 +1,4 @@
-//! `make docs` writes what is made from the code; without it the tests check whether that is current.
+//! `make docs` writes the documents generated from the code; otherwise the tests check whether they are current.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ mod rules;
 
 pub use kept::{keep, project};
 
-/// A paragraph in lines as long as those of other documents.
+/// Wraps a paragraph to the line length of the documents.
 pub fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut width = 0;
@@ -28,7 +28,7 @@ pub fn wrapped(words: &str) -> String {
     text
 }
 
-/// The documents whose links are checked: relative ones point at something that is there.
+/// The documents whose links are checked: relative links must have an existing target.
 fn documents() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(project("docs")).unwrap();
     let pages = folder.map(|file| file.unwrap().path());

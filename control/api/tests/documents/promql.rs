@@ -1,5 +1,5 @@
-//! Which series and labels an expression of `PromQL` asks for. Not a parser: `promtool` says whether
-//! an expression is one; here it is split into words.
+//! Finds the series and labels that a `PromQL` expression uses. This is not a parser: `promtool` checks expressions;
+//! here they are only split into words.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ enum Token {
     Sign(char),
 }
 
-/// A series that is asked for, with the labels that are named for it.
+/// A series in an expression, with its labels.
 #[derive(Debug, PartialEq)]
 pub(super) struct Selector {
     pub(super) name: String,
     pub(super) labels: BTreeSet<String>,
 }
 
-/// What an expression asks for: its selectors, and the labels that it groups or matches by.
+/// The parts of an expression: its selectors, and the labels that it groups or matches by.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Asked {
     pub(super) selectors: Vec<Selector>,

@@ -1,4 +1,4 @@
-//! Dashboards and rules for Prometheus: they ask for what there is, and `promtool` has nothing to say.
+//! Checks dashboards and rules for Prometheus: they use only existing metrics and labels, and `promtool` accepts them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -33,11 +33,11 @@ struct Rule {
     annotations: BTreeMap<String, String>,
 }
 
-/// Where they are: as an external label of Prometheus says, or where the package installs them.
+/// Their address: from an external label of Prometheus, or the file that the package installs.
 const RUNBOOKS: &str =
     r#"{{ or $externalLabels.vernier_runbooks "file:///usr/share/doc/vernier/runbooks.md" }}"#;
 
-/// Labels that Prometheus itself gives to all that it scrapes, and its own series with their labels.
+/// Labels that Prometheus adds to all scraped series, and its own series with their labels.
 const SCRAPED: [&str; 2] = ["instance", "job"];
 const OWN: [(&str, &[&str]); 2] = [
     ("up", &[]),
@@ -108,7 +108,7 @@ fn expressions_of(dashboard: &Value) -> Vec<(String, String)> {
     all.collect()
 }
 
-/// What an expression asks for that there is not.
+/// Metrics and labels in an expression that do not exist.
 fn unknown(expression: &str, known: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let asked = asked(expression);
     let mut unknown = Vec::new();
@@ -151,7 +151,7 @@ fn of_stations() -> BTreeMap<String, BTreeSet<String>> {
     rows.map(row).collect()
 }
 
-/// The metrics of the references, and what is recorded from them.
+/// The metrics of the references, and series recorded from them.
 fn known() -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<_, _> = reference().into_iter().collect();
     known.extend(OWN.map(|(name, labels)| {
@@ -217,7 +217,7 @@ fn what_is_not_there_is_found() {
     );
 }
 
-/// Metrics and keys that an alert's words send somebody to are there, too.
+/// Metrics and keys named in the text of an alert exist, too.
 #[test]
 fn alerts_say_what_to_do_in_names_that_exist() {
     let known = known();
@@ -240,7 +240,7 @@ fn alerts_say_what_to_do_in_names_that_exist() {
     }
 }
 
-/// Runs `promtool`; `None` where there is none, which CI does not accept.
+/// Runs `promtool`; `None` if it is missing, which CI does not accept.
 fn promtool(arguments: &[&str]) -> Option<String> {
     let Ok(output) = Command::new("promtool").args(arguments).output() else {
         assert!(
@@ -298,7 +298,7 @@ fn promtool_accepts_every_expression_of_the_dashboards() {
     }
 }
 
-/// A variable that is not defined is asked for literally, and gives nothing.
+/// An undefined variable is used literally, and gives no result.
 #[test]
 fn variables_are_defined_and_used() {
     for (name, dashboard) in dashboards() {

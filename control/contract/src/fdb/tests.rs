@@ -20,7 +20,7 @@ fn master(stations_max: usize, workers: usize, ring: usize) -> (FdbMaster, Vec<R
     limited(stations_max, workers, ring, &[])
 }
 
-/// With so many stations behind these ports at most.
+/// With a limit on stations behind these ports.
 fn limited(
     stations_max: usize,
     workers: usize,
@@ -74,7 +74,7 @@ fn others_are_told_of_the_new_and_all_of_moves() {
         assert_eq!(deltas(replica), [learn(1, 2)]);
     }
     assert_eq!(master.stats().moves, 1);
-    // Said again at once: no news.
+    // Reported again immediately: nothing new.
     report(&mut replicas[1], 1, 2);
     master.poll(at(3));
     assert_eq!(deltas(&mut replicas[0]), []);
@@ -83,7 +83,7 @@ fn others_are_told_of_the_new_and_all_of_moves() {
     master.poll(at(60));
     assert_eq!(deltas(&mut replicas[0]), [learn(1, 2)]);
     assert_eq!(deltas(&mut replicas[1]), []);
-    // What is static neither moves nor is sent.
+    // Static stations neither move nor are sent.
     report(&mut replicas[1], 99, 0);
     master.poll(at(61));
     assert_eq!(deltas(&mut replicas[0]), []);
@@ -199,8 +199,8 @@ fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
     assert_eq!(entries, [(StationKey::new(0, 0x0200_0000_0001), true)]);
 }
 
-/// A replica as simple as can be: it learns what it sees, reports changes and what found no room
-/// before, and does what it receives.
+/// The simplest replica: it learns stations, reports changes and earlier reports that found no room, and applies
+/// updates.
 struct Naive {
     end: ReplicaEnd,
     stations: HashMap<StationKey, PortIndex>,
@@ -289,7 +289,7 @@ proptest! {
             let queued = master.workers.iter().map(|line| line.queue.len()).max();
             prop_assert!(queued <= Some(16));
         }
-        // Stations speak on, each where it was last; replicas say so a few times an ageing time.
+        // Stations continue to send, each from its last port; replicas report this a few times per ageing time.
         for round in 1..20 {
             for (&station, &(worker, port)) in &last {
                 replicas[worker].see(station, port, true);
@@ -364,7 +364,7 @@ fn a_port_has_no_more_stations_than_it_may() {
     );
 }
 
-/// What is behind which port, in the order in which it came there.
+/// Stations by port, in the order in which they appeared there.
 #[derive(Debug, Default)]
 struct Model(Vec<(u64, u8)>);
 

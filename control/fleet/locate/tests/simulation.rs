@@ -2,7 +2,7 @@
 //! `VERNIER_LOCATE_INTERVALS=1000000` and `--no-capture` print the figures of docs/localisation.md.
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers of tests, which the lints take for ordinary functions"
+    reason = "helpers of tests, which the lints treat as ordinary functions"
 )]
 
 use locate::{Finding, Hop, Locator, Member, Report, Signal, explain};

@@ -401,7 +401,7 @@ impl Limit {
 
     /// Whether a packet of this source is within the limit; it counts then.
     fn takes(&mut self, source: IpAddr, now: Duration) -> bool {
-        // Of keys that nobody outside knows.
+        // From keys unknown to others.
         let at = self.hasher.hash_one(source) % BUCKETS as u64;
         let at = usize::try_from(at).unwrap_or_default();
         let bucket = &mut self.buckets[at];
@@ -423,7 +423,7 @@ struct Facts<'f> {
 struct Answered {
     /// DSCP and ECN of the reply.
     traffic_class: u8,
-    /// Offset of an HMAC TLV that has to be made anew.
+    /// Offset of an HMAC TLV that must be computed again.
     hmac_at: Option<usize>,
     is_not_authentic: bool,
     is_malformed: bool,

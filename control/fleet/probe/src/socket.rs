@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::UnixNs;
 
-/// Bytes that the kernel buffers for a socket in each direction; without privileges as far as `net.core.rmem_max` and `wmem_max`
+/// Bytes that the kernel buffers for a socket in each direction; without privileges up to what `net.core.rmem_max` and `wmem_max`
 /// allow.
 const BUFFER_BYTES: usize = 4 << 20;
 
@@ -88,7 +88,7 @@ impl Arrival {
     }
 }
 
-/// What a socket says of a request that was sent before.
+/// A socket's report on an earlier request.
 #[derive(Debug, Clone, Copy)]
 pub enum Report {
     /// The request of this number left.
@@ -423,7 +423,7 @@ impl Socket {
     }
 }
 
-/// What a message of the error queue says; `None`: nothing that matters here.
+/// Content of a message of the error queue; `None` if it is irrelevant.
 fn reported(message: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<Report> {
     let (mut error, mut by, mut stamps) = (None, None, None);
     for control in message.cmsgs().ok()? {

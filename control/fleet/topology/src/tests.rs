@@ -1,4 +1,4 @@
-//! Paths, m-sets, segments of paths and plans against the slow way: paths as lists of routers, split as the paper says. Real
+//! Paths, m-sets, segments of paths and plans compared with a slow method: paths as lists of routers, split as the paper says. Real
 //! networks, where there are some.
 
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! Real routers: FRR in namespaces, the toy of MPLANE's figures 7 and 8, its topology, m-routers and m-sets live.
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers of tests, which the lints take for ordinary functions"
+    reason = "helpers of tests, which the lints treat as ordinary functions"
 )]
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ const SETS: [&[&str]; 6] = [
     &["A", "B", "D_2", "E"],
 ];
 
-/// A client in the namespace of a router, and what it knows. A socket stays in the namespace in which it was made.
+/// A client in the namespace of a router, and its view. A socket stays in the namespace in which it was made.
 struct Node {
     name: String,
     client: Client,
@@ -55,7 +55,7 @@ impl Node {
         }
     }
 
-    /// Takes changes up until the network is as expected; no time is given but the patience.
+    /// Applies changes until the network is as expected, within the time limit.
     fn wait(&mut self, names: &Names, what: &str, is_there: impl Fn(&View) -> bool) -> View {
         let deadline = Instant::now() + PATIENCE;
         loop {

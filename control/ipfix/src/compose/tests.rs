@@ -9,7 +9,7 @@ use contract::config::Ipfix;
 
 const OWN: u32 = 32_473;
 
-/// Reads what was composed; breaks after so many records.
+/// Reads the composed messages; stops after this number of records.
 struct Read {
     encoder: Encoder,
     left: usize,
@@ -29,7 +29,7 @@ impl Sink for Read {
     }
 }
 
-/// The records of an export; at most so many.
+/// The records of an export, up to a maximum.
 fn exported(composer: &mut Composer, snapshot: &Snapshot, left: usize) -> Vec<Values> {
     let mut read = Read {
         encoder: Encoder::new(&Ipfix::to("")),
@@ -118,7 +118,7 @@ fn counts_add_up_over_missed_epochs_breaks_and_ends() {
         [(1_024, 5), (1_026, 7)]
     );
     assert_eq!(flows(&all(&mut composer, &before)), []);
-    // One ends after two epochs more, the other goes on, and a third has the name of the first.
+    // One ends after two more epochs, the other continues, and a third has the name of the first.
     for flow in [&mut first, &mut second] {
         flow.total.packets += 20;
         flow.last.packets = 8;

@@ -1,11 +1,11 @@
-//! A small collector for tests, which knows of messages what RFC 7011 says and nothing of who writes them.
+//! A small collector for tests, based only on RFC 7011 and independent of the exporter.
 
 use std::collections::{BTreeMap, HashMap};
 
 /// A record: values by enterprise number (0 for IANA's) and element.
 pub type Values = BTreeMap<(u32, u16), Vec<u8>>;
 
-/// What was read of one stream.
+/// The data read from one stream.
 #[derive(Debug, Default)]
 pub struct Collector {
     templates: HashMap<u16, Vec<(u32, u16, u16)>>,
@@ -21,7 +21,7 @@ pub struct Collector {
     pub domain: u32,
 }
 
-/// Takes a number of so many octets from the front.
+/// Takes a number with this many octets from the front.
 fn take(bytes: &mut &[u8], octets: usize) -> u32 {
     let (head, rest) = bytes.split_at(octets);
     *bytes = rest;
@@ -34,7 +34,7 @@ fn take_16(bytes: &mut &[u8]) -> u16 {
 }
 
 impl Collector {
-    /// Reads the first message of `bytes`; what comes behind it. Panics where it is none.
+    /// Reads the first message of `bytes`; returns the rest. Panics if it is not a message.
     pub fn read<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let mut head = bytes;
         assert_eq!(take_16(&mut head), 10, "version");

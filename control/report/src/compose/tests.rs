@@ -28,7 +28,7 @@ fn an_epoch_is_reported_once_and_only_what_is_new() {
     );
     assert_eq!(composer.report(&snapshot, 0), None);
 
-    // Nothing passed: the segment is left out. A link failed: the reason is named once.
+    // If no packet passed, the segment is left out. If a link failed, the reason is given once.
     snapshot.epoch = Some(82);
     snapshot.segments[0].total.unusable_epochs.link += 1;
     let second = composer.report(&snapshot, 0).unwrap();
@@ -137,7 +137,7 @@ fn neighbours_are_told_by_lldp_where_no_wire_is() {
     }
 }
 
-/// A typical report of a switch of 16 patched ports, and what a segment adds to it.
+/// A typical report of a switch of 16 patched ports, and the size of a segment.
 #[test]
 fn a_report_of_16_ports_is_smaller_than_4_kb() {
     let example = Snapshot::example();

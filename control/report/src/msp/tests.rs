@@ -54,7 +54,8 @@ fn what_is_inconsistent_is_refused() {
     assert_eq!(report().message_id(), "edge-1.0000000000000007.9");
 }
 
-/// What is counted before anything is made of it: two bytes are a segment, and none of a server's limits is ours.
+/// Elements are counted before they are allocated: a segment may take only two bytes, and the server's limits do not
+/// protect us.
 #[test]
 fn more_than_any_switch_reports_is_refused_before_it_takes_memory() {
     let refused = |bytes: &[u8]| Report::read(bytes).unwrap_err().to_string();
@@ -223,7 +224,7 @@ fn field_of(attribute: &str, field: &str) -> String {
     format!("{label}{kind} {name} = {tag}")
 }
 
-/// `docs/report.md` ends in the `.proto`; what is before it is written by hand.
+/// `docs/report.md` ends with the `.proto`; the text before it is written by hand.
 #[test]
 fn the_packet_reference_is_current() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.md");

@@ -78,7 +78,7 @@ fn rate() -> TickRate {
     TickRate::from_hz(1_000_000_000)
 }
 
-/// A generation, with a wire where `wire` says what counts it.
+/// A generation, with a wire if `wire` has its counters.
 fn change(
     config: &Config,
     number: u32,
@@ -288,7 +288,7 @@ fn a_peer_of_another_protocol_is_refused_by_a_sentence_with_both_versions() {
         words,
         "the other end sends control frames of version 3, this switch has version 2: update the older one"
     );
-    // Such frames beside a peer of this version are counted only.
+    // With a peer of this version, such frames are only counted.
     run(&mut one, &mut other, |a, b| {
         [a, b].map(session) == ["established"; 2]
     });
@@ -318,7 +318,7 @@ fn counts_go_on_when_a_wire_changes_and_when_it_comes_back() {
     let hellos = count(&before, "hello");
     assert!(hellos > 0);
 
-    // Other sizes, with counters of its own.
+    // Other sizes, with separate counters.
     let mut config = one.config.clone();
     config.ports[0].wire.as_mut().unwrap().share = 0.01;
     one.change(&config, 1, Some(&Arc::default()));

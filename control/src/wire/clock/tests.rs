@@ -20,7 +20,7 @@ struct ByHand {
     /// Nanoseconds of true time.
     now_ns: f64,
     offset_ns: f64,
-    /// What one reading takes.
+    /// Duration of one reading.
     reading_ns: f64,
     noise_ns: f64,
     seed: u64,
@@ -130,7 +130,7 @@ fn a_clock_that_was_set_is_a_step_and_followed_at_once() {
         let mut source = ByHand::new();
         run(&mut clock, &mut source, 3.0);
         source.offset_ns += step_ns;
-        // What is large is not a number of nanoseconds to a double.
+        // A double cannot represent large numbers of nanoseconds exactly.
         let (after, steps) = (run(&mut clock, &mut source, 0.2), shared.steps());
         assert_eq!((after.steps, steps), (1, 1), "{step_ns}");
         let seen_ns = after.last_step_ns.unwrap();

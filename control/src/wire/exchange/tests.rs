@@ -165,7 +165,7 @@ fn epochs_that_nobody_could_record_are_told() {
     for _ in 0..3 {
         bench.epoch();
     }
-    // The receiver misses two rollovers and says so; the sender has no memory for two epochs.
+    // The receiver misses two rollovers and reports it; the sender has no memory for two epochs.
     bench.switches[1]
         .shard(End::Receiver)
         .unwrap()

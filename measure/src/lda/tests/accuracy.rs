@@ -1,4 +1,4 @@
-//! How near the estimates come, on synthetic streams: what the papers and the methods promise.
+//! Accuracy of the estimates on synthetic streams, compared with the papers and the methods' documentation.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Pareto, Weibull};
@@ -124,8 +124,8 @@ fn the_deviation_of_heavy_tails_is_good_to_a_twentieth() {
     assert!(f64::midpoint(errors[3], errors[4]) <= 0.05, "{errors:?}");
 }
 
-/// Share of runs in which the interval holds the true mean of all packets received, and how wide
-/// it is beside that of equation 1.
+/// Share of runs in which the interval holds the true mean of all packets received, and its width compared with that of
+/// equation 1.
 fn coverage(count: u64, loss: f64, banks: &[Bank], runs: u64) -> (f64, f64) {
     let layout = LdaLayout::new(banks).unwrap();
     let (mut covered, mut ratio) = (0_u32, 0.0);

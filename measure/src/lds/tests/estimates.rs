@@ -41,7 +41,7 @@ fn cells_near_the_smallest_are_read() {
         packets: 210,
     };
     assert_eq!(cells.estimate_at(&[0, 0, 0, 0]), Some(expected));
-    // Unusable and empty cells say nothing.
+    // Unusable and empty cells give no information.
     assert_eq!(mean(cells.estimate_at(&[1, 1, 1, 1])), Some(2.0));
     assert_eq!(cells.estimate_at(&[1, 1, 1, 0]), None);
     // Fewer columns, or such as there are none, are no cells.
@@ -179,7 +179,7 @@ fn an_epoch_that_spoilt_a_cell_leaves_what_the_others_say() {
 #[test]
 fn a_cell_spoilt_in_one_epoch_does_not_pass_for_one_that_few_share() {
     let layout = || plain(1, 2);
-    // Row 0 is shared with a flow of 900 packets an epoch, row 1 with nobody.
+    // The cell in row 0 is shared with a flow of 900 packets an epoch, that in row 1 with no flow.
     let mut cells = delays(layout(), &[&[Some((10, 900))], &[Some((100, 100))]]);
     let mut spoilt = delays(layout(), &[&[None], &[Some((100, 100))]]);
     spoilt.cells[0].sent = 1_000;

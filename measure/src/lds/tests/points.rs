@@ -30,7 +30,7 @@ proptest! {
             sender.record(End::Sender, &[observation(sent, 7)]);
             receiver.record(End::Receiver, &[observation(rerouted, 7 + delay)]);
         }
-        // What the receiver's half gets from the other end.
+        // The sender's half, as it reaches the receiver.
         let halves = sender.cells().iter().zip(receiver.cells());
         let delays =
             DelayCells::from_halves(&layout, halves.map(|(one, other)| (one.sender, other.receiver)));

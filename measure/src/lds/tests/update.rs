@@ -1,4 +1,4 @@
-//! What recording does, against a second way to say it; linearity.
+//! Recording, compared with a second implementation; linearity.
 
 use super::*;
 use crate::cell::Cell;
@@ -31,7 +31,7 @@ fn add(cell: &mut Cell, packet: &Packet, time: u64, weight: u32) {
     cell.digest ^= u32::try_from(packet.hash >> 32).unwrap();
 }
 
-/// What the cells have to be, packet by packet.
+/// The expected cells, packet by packet.
 fn naive(layout: &LdsLayout, packets: &[Packet]) -> Vec<(Cell, Cell)> {
     let mut halves = vec![(Cell::default(), Cell::default()); layout.cells()];
     for packet in packets {

@@ -48,8 +48,8 @@ fn with_tag(frame: &[u8], id: u16) -> Vec<u8> {
     tagged
 }
 
-/// What a router made of a frame: other MAC addresses, TTL, DSCP and checksums, other tags or
-/// labels, and bytes behind the packet.
+/// A frame after a router: with other MAC addresses, TTL, DSCP and checksums, other tags or labels, and bytes after the
+/// packet.
 fn reroute(
     original: &(Vec<u8>, usize, Vec<usize>),
     noise: [u8; 32],

@@ -1,4 +1,4 @@
-//! Real and odd frames, where they are beside the workspace.
+//! Real and unusual frames, if they are available next to the workspace.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

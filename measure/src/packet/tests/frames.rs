@@ -117,7 +117,7 @@ impl Frame {
         self.ip[0] >> 4 == 6
     }
 
-    /// Pushes a VLAN tag in front of those that are there.
+    /// Pushes a VLAN tag in front of the existing tags.
     pub fn tag(mut self, ethertype: u16, id: u16) -> Self {
         let inner = self.ethertype();
         let inner_tags = std::mem::take(&mut self.tags);
@@ -145,7 +145,7 @@ impl Frame {
         self
     }
 
-    /// Pushes an extension header of `bytes` bytes in front of those that are there.
+    /// Pushes an extension header of `bytes` bytes in front of the existing headers.
     pub fn extension(mut self, kind: u8, bytes: usize) -> Self {
         let mut header = vec![0; bytes];
         header[0] = self.ip[6];

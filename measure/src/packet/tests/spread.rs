@@ -261,7 +261,7 @@ fn the_bits_that_serve_sampling_and_place_in_a_virtual_lda_are_independent() {
             });
             let excess = pair_excess(both, COUNT, 1024.0 * f64::from(places));
             assert!(excess.abs() < 5.0, "{name}, {places} places: {excess}");
-            // What a row of probability 1/64 samples is spread evenly.
+            // The samples of a row with probability 1/64 are spread evenly.
             let sampled: Vec<_> = hashes
                 .iter()
                 .filter(|&&hash| (hash & 0xffff_ffff) < 1 << 26)

@@ -1,4 +1,4 @@
-//! What the methods promise, on small runs; the accuracy tables of `benches` have the large ones.
+//! Accuracy of the methods on small runs; large runs are in the accuracy tables of `benches`.
 
 use std::num::NonZeroU32;
 

@@ -15,7 +15,7 @@ pub fn link() -> Link {
     Link::new(CAPACITY_BPS, 0).unwrap()
 }
 
-/// What an experiment runs.
+/// Settings of an experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Traffic {
     pub seed: u64,

@@ -44,7 +44,7 @@ fn policies_count_packets_look_at_the_clock_or_take_what_comes_first() {
         ),
         (time, &[0, 5, 9, 10, 11, 25, 34, 35], &[10, 25, 35]),
         (either, &[0, 1, 2, 3, 12, 13, 14, 15], &[2, 12, 15]),
-        // Times may wrap, and step back: the interval begins anew at 50.
+        // Times may wrap and step back: the interval starts again at 50.
         (time, &[u64::MAX - 4, 4, 5], &[5]),
         (time, &[100, 50, 59, 60], &[60]),
     ];

@@ -1,4 +1,4 @@
-//! The receiver: what it recovers exactly, and what must not disturb it.
+//! The receiver: figures that it recovers exactly, and events that must not disturb it.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::rli::{
 };
 use crate::time::EpochTag;
 
-/// What was estimated for a packet.
+/// The estimate for a packet.
 #[derive(Debug, Clone, Copy)]
 struct Estimated {
     flow: u32,
@@ -263,7 +263,7 @@ fn what_does_not_fit_is_estimated_by_the_left_reference() {
 #[test]
 fn bounds_are_how_far_references_lie_from_their_neighbours_line() {
     let mut wire = Wire::new(Method::Linear);
-    // At 1 and 2 the line says 20 and 25: errors -10 and 5.
+    // At 1 and 2 the line gives 20 and 25: errors -10 and 5.
     for (i, delay_ns) in [0, 10, 40, 40].into_iter().enumerate() {
         let received_ns = 1_000 * i as u64;
         wire.reference(received_ns, delay_ns);
@@ -314,7 +314,7 @@ fn a_flow_is_off_by_no_more_than_the_rest_of_its_interval() {
 #[test]
 fn exact_sums_leave_only_what_delays_differ_by() {
     let mut wire = Wire::new(Method::Sums);
-    // The references lie far off their neighbours' line, the packets on it but for the middle.
+    // The references are far off their neighbours' line; the packets are on it, except in the middle.
     for (i, delay_ns) in [300, 900, 300, 900].into_iter().enumerate() {
         let received_ns = 10_000 * i as u64;
         wire.reference(received_ns, delay_ns);
@@ -394,7 +394,7 @@ fn sums_merge_like_their_union() {
     );
 }
 
-/// What happens next on a link, with times that go on.
+/// Events on a link, with increasing times.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Regular {

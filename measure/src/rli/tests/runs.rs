@@ -257,7 +257,7 @@ fn an_epoch_that_ends_lets_go_of_its_packets() {
         sender.record_run(1, 0, now_ns);
         receiver.regular_run(&run, &mut sink);
     }
-    // Packet 3 stays: it waits for a reference, and has time.
+    // Packet 3 stays: it waits for a reference, and its time is not over.
     receiver.flush_epoch(EpochTag(7), &mut sink);
     receiver.flush_epoch(EpochTag(9), &mut sink);
     receiver.flush_epoch(EpochTag(8), &mut sink);

@@ -104,11 +104,11 @@ fn a_queue_that_builds_up_and_empties_is_no_step() {
     let floors = [level(1, 50_000.0, 20), congested, level(3, 50_000.0, 20)];
     let all = verdicts(&mut watch, 0, &floors.concat());
     assert!(all.iter().all(|one| *one == FloorVerdict::Steady));
-    // One that is quiet, but not for long.
+    // A quiet path, but not for long.
     let floors = [level(4, 300_000.0, 2), level(5, 50_000.0, 20)];
     let all = verdicts(&mut watch, 100, &floors.concat());
     assert!(all.iter().all(|one| *one == FloorVerdict::Steady));
-    // One that is quiet, and wanders, is never called a step.
+    // A quiet path that wanders is never reported as a step.
     let wandering: Vec<(f64, bool)> = (0..12)
         .map(|epoch| (300_000.0 + 90_000.0 * f64::from(epoch % 3), true))
         .collect();

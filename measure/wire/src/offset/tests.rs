@@ -22,7 +22,7 @@ fn the_offset_is_between_the_least_delays_of_both_directions() {
         (Some(-20_000.0), None)
     );
     assert!(!bounds.contradicts(0.0));
-    // The other end says so later, by a mean first.
+    // The other end reports it later, first by a mean.
     watch.hear(Epoch(7), 35_000.0);
     watch.hear(Epoch(7), 30_000.0);
     watch.hear(Epoch(7), 36_000.0);
@@ -76,7 +76,7 @@ fn only_epochs_of_the_same_time_belong_together() {
     assert_eq!(watch.latest(), OffsetBounds::default());
 }
 
-/// The least of so many delays with losses; `None` if all packets are lost.
+/// The least of this number of delays with losses; `None` if all packets are lost.
 fn least_of(
     random: &mut Pcg64,
     packets: u32,
@@ -94,8 +94,8 @@ fn least_of(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// 100 times 100 epochs of clocks that keep what they claim, however much they drift within it, over paths with
-    /// any delays, jitter, losses and reports that do not arrive: none contradicts, and the offset is in the interval.
+    /// 100 times 100 epochs of clocks that keep within their claims, with any drift, over paths with any delays,
+    /// jitter, losses and missing reports: there is never a contradiction, and the offset is in the interval.
     #[test]
     fn no_honest_epoch_contradicts(
         seed: u64,
@@ -103,7 +103,7 @@ proptest! {
         wait_ns in [1.0..1e5, 1.0..1e5],
         loss in 0.0..0.9,
         error_ns in 0.0..1e6_f64,
-        // The floor that is configured, as a share of what the shorter direction takes.
+        // The configured floor, as a share of the delay of the shorter direction.
         known in 0.0..=1.0,
         phase_ns in 0..EPOCH_NS,
     ) {
@@ -112,7 +112,7 @@ proptest! {
         let mut watch = OffsetWatch::new(delay_min_ns);
         let mut offset_ns: f64 = random.random_range(-error_ns..=error_ns);
         for epoch in 0..100 {
-            // It changes during an epoch, too; what is measured lies between.
+            // It also changes during an epoch; the measured value is in between.
             let before_ns = offset_ns;
             let drift_ns = random.random_range(-0.2..=0.2_f64) * error_ns;
             offset_ns = (offset_ns + drift_ns).clamp(-error_ns, error_ns);

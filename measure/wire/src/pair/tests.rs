@@ -192,7 +192,7 @@ fn without_loss_every_cell_speaks_and_counts_agree() {
         assert_eq!(outcome.lda.effective_samples, outcome.tally.received);
         let lda = outcome.lda_mean.unwrap();
         assert!((lda.mean_ns - mean_ns).abs() < 1e-6 * mean_ns.abs());
-        // All that is left is what clocks and stamps allow.
+        // Only the errors of clocks and stamps remain.
         assert_eq!(lda.bound_ns, Some(1_010.0));
         assert_eq!(outcome.chosen, Some(lda));
         assert_eq!(outcome.rli_mean, None);
@@ -314,7 +314,7 @@ fn references_that_packets_overtake_say_nothing_of_flows() {
     assert!(job.decode(|| true).is_err());
 }
 
-/// All of an epoch, decoded but for those flows that had no slot.
+/// All flows of an epoch, decoded except for flows without a slot.
 fn without(all: &DecodeJob, is_left_out: impl Fn(usize) -> bool) -> (DecodeJob, Vec<FlowOutcome>) {
     let mut job = all.clone();
     let mut places = 0..;
@@ -375,7 +375,7 @@ fn quantiles_agree_with_the_chosen_mean_and_are_withheld_without_references() {
     assert_eq!(outcomes[0].quantiles_ns, None);
 }
 
-/// Cells do not depend on the packet: what is left of a cell is the asked flow's.
+/// Cells do not depend on the packet, so the rest of a cell belongs to the requested flow.
 fn fixed_cells() -> WireLayout {
     WireLayout {
         lds: Some(LdsLayout::new(2_000, 1, &[1.0; 3]).unwrap()),
@@ -428,7 +428,7 @@ fn where_more_flows_had_no_slot_nothing_bounds_the_answer() {
     let one = asked.iter().find(|one| one.outcome.segment == segment);
     let chosen = one.unwrap().outcome.chosen.unwrap();
     assert_eq!((chosen.method, chosen.bound_ns), (Method::LdsPaper, None));
-    // One that never was has no packets, unless others share all of its cells.
+    // A flow that never existed has no packets, unless others share all of its cells.
     let strangers = (1_000..1_200).map(|n| flow(n).0);
     let answered = strangers.filter(|&hash| !job.ask(&outcomes, hash, 2).unwrap().is_empty());
     assert!(answered.count() < 10);

@@ -138,7 +138,7 @@ fn packets_that_look_the_same_are_moved_by_number_where_all_are_accounted_for() 
     assert_same(&earlier, &counted(8, &before));
     assert_same(&later, &counted(8, &after));
 
-    // With one of them lost nobody can tell which side it was from.
+    // If one of them is lost, it is unknown which side it was from.
     let mut earlier = counted(8, &observations([1, 7, 2, 7, 7]));
     let mut later = counted(8, &observations([7, 3]));
     let moved = run(8, &mut earlier, &mut later, &lists);
@@ -249,8 +249,8 @@ fn a_packet_is_not_moved_twice_in_a_short_epoch() {
 }
 
 proptest! {
-    /// Whatever is lost, whichever lists arrive and however the few packets around a turn are mixed:
-    /// no packet is made or lost, and with whole lists all are where the sender counted them.
+    /// Whatever is lost, whichever lists arrive and however the few packets around a rollover are mixed: no packet is
+    /// added or removed, and with complete lists all are in the epoch in which the sender counted them.
     #[test]
     fn packets_are_neither_made_nor_lost(
         misplaced in proptest::collection::btree_set(10_u64..30, 0..8),
@@ -280,9 +280,9 @@ proptest! {
         }
     }
 
-    /// A marker that comes early or late by so many packets, packets lost, held back and doubled, whichever parts
-    /// of the sender's lists arrive: what is reported as proven is where it was sent. Lists are longer than packets and
-    /// copies are late.
+    /// A marker that is early or late by some packets, packets lost, held back and duplicated, and any parts of the
+    /// sender's lists: counts reported as proven equal those of the sender. Lists are longer than packets and copies
+    /// are late.
     #[test]
     fn what_is_proven_is_true(
         marker in 5_u64..55,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An end of a link: what it would send next, and the sessions it is in.
+/// An end of a link: its next hello, and its sessions.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Switch {
     number: u32,
@@ -38,7 +38,7 @@ impl Switch {
         (self.number, self.handshake.nonces())
     }
 
-    /// Hears a hello and returns its answer, if it has one.
+    /// Receives a hello and returns its answer, if any.
     fn hear(&mut self, (from, nonces): (u32, Nonces), dice: &mut Dice) -> Option<(u32, Nonces)> {
         match self.handshake.hear(from, nonces, || dice.draw()) {
             Heard::Established(sessions) | Heard::Renewed { sessions, .. } => {
@@ -51,7 +51,7 @@ impl Switch {
     }
 }
 
-/// Lets both say hello until nothing is answered any more; returns all that was said.
+/// Lets both ends send hellos until no more are answered; returns all of them.
 fn settle(a: &mut Switch, b: &mut Switch, dice: &mut Dice) -> Vec<(u32, Nonces)> {
     let mut said = vec![a.hello(), b.hello()];
     let mut next = 0;
@@ -72,7 +72,7 @@ fn settle(a: &mut Switch, b: &mut Switch, dice: &mut Dice) -> Vec<(u32, Nonces)>
     said
 }
 
-/// Three times both say hello, and all of it gets through, with its answers.
+/// Both ends send hellos three times, and all arrive, including answers.
 fn get_through(a: &mut Switch, b: &mut Switch, dice: &mut Dice) {
     for _ in 0..3 {
         for hello in [a.hello(), b.hello()] {
@@ -124,7 +124,7 @@ fn restarts_make_new_sessions_and_recordings_do_not() {
         assert!(!past.contains(&present));
         past.push(present);
 
-        // All that was ever said, said again to both; answers get through.
+        // All earlier hellos, replayed to both ends; answers arrive.
         for &hello in &recorded {
             for to_a in [true, false] {
                 let (to, back) = if to_a {
@@ -143,8 +143,7 @@ fn restarts_make_new_sessions_and_recordings_do_not() {
     }
 }
 
-/// One end renews, and both do so as one, whatever is lost or said twice on the way; recordings of
-/// it do nothing.
+/// One end renews, and both change together, whatever is lost or duplicated on the way; replays have no effect.
 #[test]
 fn a_session_is_renewed_and_both_ends_know_that_it_goes_on() {
     let mut dice = Dice(0);
@@ -201,8 +200,8 @@ fn a_peer_that_was_started_anew_in_a_renewal_begins_another_session() {
     assert!(matches!(heard, Heard::Established(_)), "{heard:?}");
 }
 
-/// a is in a session with what b was. b begins one with the nonce that a drew for it, and what it
-/// says of that is lost. Then a hears a recording of yet another b.
+/// a is in a session with what b was. b begins one with the nonce that a drew for it, and its hello is lost. Then a
+/// receives a replay from yet another b.
 #[test]
 fn a_recording_takes_no_nonce_away_that_the_peer_has_heard() {
     let mut dice = Dice(0);
@@ -230,10 +229,10 @@ fn a_recording_takes_no_nonce_away_that_the_peer_has_heard() {
 #[derive(Clone)]
 struct Scene {
     ends: [Switch; 2],
-    /// One for each end, so that nonces tell nothing of who drew first.
+    /// One for each end, so that nonces do not show which end drew first.
     dice: [Dice; 2],
     restarts: usize,
-    /// All that was ever said, a bit for each of the hellos met in any scene.
+    /// All hellos sent, with a bit for each of the hellos in any scene.
     said: u128,
     /// How it came to this: for who reads a failure.
     steps: Vec<Step>,
@@ -246,7 +245,7 @@ enum Step {
     Hears { end: usize, hello: Nonces },
 }
 
-/// The bit of a hello in [`Scene::said`]; `hellos` are all that were said so far.
+/// The bit of a hello in [`Scene::said`]; `hellos` are all hellos sent so far.
 fn bit_of(hello: (u32, Nonces), hellos: &mut Vec<(u32, Nonces)>) -> u128 {
     let index = hellos.iter().position(|&met| met == hello);
     let index = index.unwrap_or_else(|| {
@@ -257,8 +256,8 @@ fn bit_of(hello: (u32, Nonces), hellos: &mut Vec<(u32, Nonces)>) -> u128 {
     1 << index
 }
 
-/// Every scene after up to `restarts_max` restarts, with everything ever said heard in any order,
-/// any number of times or never. Hellos from time to time are said as soon as they can be.
+/// Every scene after up to `restarts_max` restarts, with all hellos received in any order, any number of times or
+/// never. Periodic hellos are sent as soon as possible.
 ///
 /// What has been said can be heard at any later time. So a scene leads to nothing new if ends in the
 /// same state were met where as much was said: it is left out, and few enough remain to go through
@@ -326,8 +325,8 @@ fn every_scene(restarts_max: usize, mut see: impl FnMut(&Scene)) {
     }
 }
 
-/// Whatever was lost, repeated or late, with two restarts: a session that is shared stays, and once
-/// hellos get through, there is one.
+/// Whatever was lost, repeated or late, with two restarts: a shared session stays, and once hellos arrive, there is
+/// one.
 #[test]
 fn every_two_restarts_converge() {
     let mut seen = 0;
@@ -373,7 +372,7 @@ proptest! {
                 }
             }
         }
-        // What is said now gets through.
+        // From now on hellos arrive.
         get_through(&mut a, &mut b, &mut dice);
         settle(&mut a, &mut b, &mut dice);
     }

@@ -1,4 +1,4 @@
-//! Frames that nobody should accept, and senders that nobody should rely on.
+//! Frames that must not be accepted, and senders that must not be trusted.
 
 use std::hash::Hasher;
 
@@ -52,7 +52,7 @@ fn seal(sealer: &mut Sealer, segment: u16, epoch: u64, body: &impl Body) -> Vec<
     buffer
 }
 
-/// What the next marker seals.
+/// Content of the next marker.
 fn sealed(receiver: &mut Receiver, pool: &mut path::Pool, marker: &[u8]) -> SealedWire {
     assert_eq!(
         receiver.control(marker, 100, 6, pool),
@@ -185,7 +185,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What an authentic sender that is out of its mind may do.
+/// Actions of a faulty but authentic sender.
 #[derive(Debug, Clone)]
 enum Act {
     Marker {

@@ -17,7 +17,7 @@ const BEGIN_NS: u64 = 1_790_000_000_000_000_000;
 /// Between two bursts.
 const BURST_NS: u64 = 20_000;
 
-/// What the path does.
+/// Behaviour of the path.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Path {
     /// A packet takes this long at least,
@@ -146,7 +146,7 @@ pub struct Wire {
     pub truth: HashMap<(Epoch, u16), Truth>,
     /// Control frames that were sent.
     pub frames: Vec<Frame>,
-    /// What became of those that arrived.
+    /// Fates of packets that arrived.
     pub controls: Vec<Control>,
     /// Data packets that arrived.
     pub arrived: u64,
@@ -356,7 +356,7 @@ impl Wire {
         pair(self.sent.of(epoch), self.received.of(epoch))
     }
 
-    /// Nothing was lost and nobody was overtaken: everything about an epoch is exact.
+    /// Nothing was lost or overtaken, so everything about an epoch is exact.
     #[track_caller]
     pub fn assert_exact(&self, epoch: Epoch) {
         let pair = self.pair(epoch);

@@ -110,7 +110,7 @@ fn copies_of_a_marker_make_up_for_each_other() {
             let frame = wire.frames.iter().find(is_first);
             u64::from(frame.unwrap().marker.as_ref().unwrap().packets_since)
         };
-        // What comes behind the last turn cuts its copies short.
+        // Data after the last marker end the sending of its copies.
         for epoch in 42..=43 {
             let shard = wire.received.of(Epoch(epoch));
             assert_eq!(
@@ -390,7 +390,7 @@ fn both_ends_take_up_other_probabilities_at_one_turn() {
 #[test]
 fn a_marker_that_is_lost_costs_no_epoch_after_it_its_probabilities() {
     let mut wire = Wire::new(layout(), Path::perfect(), 27);
-    // Of one turn two copies are lost, of another all three.
+    // One marker loses two of its copies, another all three.
     wire.drops =
         Box::new(|frame| frame.is_copy(Epoch(42), &[0, 1]) || frame.is_copy(Epoch(44), &[0, 1, 2]));
     wire.begin(1);

@@ -20,7 +20,7 @@ fn run(command: &str) -> String {
 impl Network {
     fn new() -> Self {
         let tag = unique("va");
-        // Name of the switch's end, namespace, interface there, address, and whom it knows at the other end.
+        // Name of the switch's end, namespace, interface there, address, and its peer at the other end.
         let ends = [
             ("a", "a", "10.1.0.2", "10.1.0.1", "r0"),
             ("i", "r", "10.1.0.1", "10.1.0.2", "a0"),
@@ -107,7 +107,7 @@ impl Network {
 
     fn config(&self) -> Value {
         let port = |name: &str, interface: &str| {
-            // Room for what comes while other programs have the CPU.
+            // Room for packets that arrive while other programs have the CPU.
             let device = format!(
                 "net_af_packet_{name},iface={}{interface},framecnt=4096",
                 self.0
@@ -171,7 +171,7 @@ fn losses_of_a_firewall_are_exact_and_its_delays_those_of_every_flow() {
     let sent = network.send(&mut switch);
     let dropped = network.dropped();
     assert!(dropped > 20);
-    // All has come back, and what has not is known to be lost: after a second and a quarter.
+    // All packets have come back or are known to be lost, after a second and a quarter.
     let lost = |snapshot: &Value| around(snapshot, "inside", "lost_packets");
     switch.wait_for(|switch| {
         switch

@@ -1,4 +1,4 @@
-//! What `vernierd --check` passes starts here, and what cannot start here it refuses by name.
+//! A configuration that passes `vernierd --check` starts here; one that cannot start is refused with the reason.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -32,7 +32,7 @@ fn config(changes: &[(&str, Value)]) -> Value {
     config
 }
 
-/// Exit code, and what was written on standard error.
+/// Exit code, and output on standard error.
 fn said(command: &mut Command) -> (Option<i32>, String) {
     let output = command.output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -48,7 +48,7 @@ fn check_and_start(file: &Path) -> [(Option<i32>, String); 2] {
     [said(&mut check), said(&mut start)]
 }
 
-/// Both end with this code, and say all of this.
+/// Both end with this code and all these messages.
 #[track_caller]
 fn assert_said(file: &Path, code: i32, wanted: &[&str]) {
     for (found, words) in check_and_start(file) {
@@ -296,7 +296,7 @@ fn a_range_hides_no_device() {
         for (_, words) in check_and_start(&file) {
             assert_eq!(words.lines().count(), wanted.len(), "{words}");
         }
-        // Without a look at the machine, what can be known without.
+        // Errors that can be found without checking the machine.
         let (code, words) = check_text(&file);
         assert_eq!(code, Some(2), "{words}");
         assert!(

@@ -12,11 +12,11 @@ use crate::support::{is_root, shared, vernierd};
 enum Way {
     /// It ends with exit code 0.
     Ends,
-    /// It goes on until it is stopped.
+    /// It runs until it is stopped.
     GoesOn,
-    /// It finds a difference, or misses devices or peers that are not here, and says so by another exit code.
+    /// It finds a difference, or lacks devices or peers, and ends with another exit code.
     Refuses,
-    /// `make -n`: the target is there. CI, or a release, runs it whole.
+    /// `make -n`: the target exists. CI, or a release, runs it completely.
     Make,
     /// It changes the machine; another test does the same.
     Elsewhere,
@@ -173,7 +173,7 @@ fn make_files(folder: &Path) {
     );
 }
 
-/// What the commands find: interfaces, a folder `/etc` whose changes nobody sees, a switch, reflectors and a station.
+/// The environment of the commands: interfaces, a private copy of `/etc`, a switch, reflectors and a station.
 const SURROUNDINGS: &str = r"
 ip link set lo up
 ip address add 192.0.2.20/32 dev lo
@@ -212,7 +212,7 @@ fn script(commands: &[(Way, String, PathBuf)]) -> String {
             _ => format!("timeout {seconds} bash -o pipefail -c {}", quoted(&run)),
         };
         if command.starts_with("vernierd") || *way == Way::GoesOn && command.contains("--reflect") {
-            // Its port is that of the one that runs here.
+            // Its port is that of the running one.
             run = format!("unshare --net {run}");
         }
         let _ = writeln!(
@@ -227,9 +227,9 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Whether a command ended as it has to, by its exit code and what it printed.
+/// Whether a command ended as expected, by its exit code and output.
 fn is_fine(way: Way, code: i32, printed: &str) -> bool {
-    // timeout(1) says so when it has to end a command.
+    // timeout(1) reports that it had to stop a command.
     const STOPPED: i32 = 124;
     match way {
         Way::Ends | Way::Make => code == 0,

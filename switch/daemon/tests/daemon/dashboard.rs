@@ -112,7 +112,7 @@ fn no_panel_mixes_two_switches_whose_segments_have_one_name() {
             answered += usize::from(told_of == both);
         }
     }
-    // Wires, stations, bridges and what did not happen have no series here.
+    // Wires, stations, bridges and events that did not occur have no series here.
     assert!(
         answered >= 50,
         "only {answered} queries tell of both switches"

@@ -1,5 +1,5 @@
-//! What goes wrong around a switch must cost it nothing: a log that cannot be written, a clock that
-//! somebody sets. The real daemon, under generated traffic.
+//! Faults around a switch must not affect it: a log that cannot be written, a clock that is set. The real daemon, under
+//! generated traffic.
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ fn lost_lines(switch: &Daemon) -> u64 {
     switch.metric(LOST_LINES).expect("the count is exported")
 }
 
-/// The number of lost lines since the start, as a line of the log says it.
+/// The number of lost lines since the start, from a line of the log.
 fn reported_lost(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once("lines of this log were lost")?;
     let (_, number) = rest.split_once("since_start=")?;
@@ -158,7 +158,7 @@ fn a_log_that_nobody_reads_blocks_nobody() {
         let mut line = String::new();
         while log.read_line(&mut line).unwrap() > 0 {
             if let Some(lost) = reported_lost(&line) {
-                // The rest is read so that the log can go on.
+                // The rest is read so that the log can continue.
                 std::io::copy(&mut log, &mut std::io::sink()).unwrap();
                 return Some(lost);
             }

@@ -59,7 +59,7 @@ fn congested() -> Value {
     })
 }
 
-/// What a snapshot says, named as [`samples`] names it.
+/// The values of a snapshot, named as in [`samples`].
 fn figures(snapshot: &Value) -> HashMap<String, f64> {
     let mut figures = HashMap::new();
     let flows = &snapshot["flows"];
@@ -130,7 +130,7 @@ fn judge(snapshot: &Value) -> (u64, u64) {
     (all, within)
 }
 
-/// `vernier` beside `vernierd`; `None`, said aloud, where it was not built.
+/// `vernier` next to `vernierd`; `None`, with a message, if it was not built.
 fn vernier(arguments: &[&str], address: SocketAddr) -> Option<Value> {
     let tool = Path::new(env!("CARGO_BIN_EXE_vernierd")).with_file_name("vernier");
     if !tool.exists() {
@@ -147,7 +147,7 @@ fn vernier(arguments: &[&str], address: SocketAddr) -> Option<Value> {
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Whether two numbers are one, but for how many digits they are written with.
+/// Whether two numbers are equal, apart from the number of digits.
 fn is_same(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
 }
@@ -162,10 +162,10 @@ fn ms(seconds: f64) -> u64 {
     (seconds * 1e3).round() as u64
 }
 
-/// What was read of a switch over the API and by the tool.
+/// Data read from a switch over the API and by the tool.
 #[derive(Default)]
 struct Read {
-    /// By the end of an epoch: all that was published in it, as often as it changed.
+    /// By the end of an epoch: everything published in it, for each change.
     versions: HashMap<u64, Vec<HashMap<String, f64>>>,
     /// By epoch: the largest flows, over the API and as the tool prints them.
     asked: HashMap<u64, Value>,

@@ -1,6 +1,5 @@
-//! Clients that mean no good, against the real `vernierd` under traffic: whatever they do, others are
-//! answered, packets are forwarded and counted, epochs are measured, memory stays where it was, and
-//! what they did is counted.
+//! Hostile clients and the real `vernierd` under traffic: whatever they do, other clients are answered, packets are
+//! forwarded and counted, epochs are measured, memory does not grow, and their actions are counted.
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +13,8 @@ use serde_json::{Value, json};
 /// Epochs of a quiet while, and at least as many of a siege.
 const EPOCHS: u64 = 20;
 
-/// Bytes in flight that `docs/operating.md` promises where there are so many segments, in KiB: all that a siege may take.
+/// Bytes in flight that `docs/operating.md` promises where there are so many segments, in KiB: the maximum during a
+/// siege.
 const fn growth_kib_max(segments: u64) -> u64 {
     16 * 1_024 + 64 * segments
 }
@@ -60,7 +60,7 @@ fn rejected(page: &str, reason: &str) -> f64 {
     )
 }
 
-/// What `/metrics` answers, when it does; a client that is cut off asks again.
+/// The answer of `/metrics`; a client that is disconnected tries again.
 fn page(switch: &mut Daemon) -> String {
     switch.wait_for_some(|switch| switch.get("/metrics"))
 }
@@ -69,7 +69,7 @@ fn snapshot(switch: &mut Daemon) -> Value {
     switch.wait_for_some(Daemon::snapshot)
 }
 
-/// What hostile clients know: where to go, until when, and how often they have been there.
+/// State of hostile clients: the address, the time of their end, and their number of connections.
 struct Siege {
     address: SocketAddr,
     /// As what their visits are counted, and how many of these there must be.
@@ -84,7 +84,7 @@ impl Siege {
         !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// One more connection; none where the system is out of something for a moment.
+    /// Another connection; `None` if the system lacks resources for a moment.
     fn connect(&self) -> Option<TcpStream> {
         let client = TcpStream::connect_timeout(&self.address, Duration::from_secs(1)).ok();
         if client.is_some() {
@@ -96,7 +96,7 @@ impl Siege {
     }
 }
 
-/// What a switch was like over a while.
+/// Figures of a switch over some time.
 struct While {
     /// At its beginning and its end: see [`course`].
     first: (u64, u64, u64),
@@ -170,7 +170,7 @@ fn besiege(
     }
 }
 
-/// A siege, and all that must hold in it and after it.
+/// A siege, and the conditions that must hold during and after it.
 fn withstand(reason: &'static str, visits: u64, attack: impl Fn(&Siege) + Sync) {
     let mut switch = Daemon::start_logging(config(), "error");
     let quiet = While::quiet(&mut switch);
@@ -194,7 +194,7 @@ fn withstand(reason: &'static str, visits: u64, attack: impl Fn(&Siege) + Sync) 
         "{quiet_kib} KiB grew to {resident_kib}"
     );
 
-    // Afterwards all is as before: only who asks has a connection, and nothing more is counted.
+    // Afterwards everything is as before: only the present client has a connection, and nothing more is counted.
     switch.wait_for(|switch| {
         let page = switch.get("/metrics");
         page.is_some_and(|page| metric(&page, "vernier_http_connections") <= 2.0)
@@ -240,7 +240,7 @@ fn headers_that_come_byte_by_byte_keep_nobody_out() {
 #[test]
 fn ten_thousand_connections_keep_nobody_out() {
     withstand("crowded", 10_000, |siege| {
-        // What the switch has cut off need not be kept: it holds nothing there any more.
+        // Disconnected clients need not be kept, because the switch holds nothing for them any more.
         let mut clients = VecDeque::new();
         while siege.goes_on() {
             clients.extend(siege.connect());
@@ -380,7 +380,7 @@ fn readers_that_stall_take_no_more_memory_than_is_promised() {
         resident_kib <= quiet_kib + growth_kib_max(SEGMENTS),
         "{quiet_kib} KiB grew to {resident_kib}"
     );
-    // What is small is answered meanwhile, and pages are once they have left.
+    // Small answers are possible meanwhile, large ones once the others have left.
     assert_eq!(switch.answer("/healthz").unwrap().0, 200);
     drop(stalled);
     page(&mut switch);

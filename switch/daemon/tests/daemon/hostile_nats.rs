@@ -1,5 +1,5 @@
-//! A NATS server that means no good, against the real `vernierd` under traffic: what it sends without end is not kept, packets
-//! are forwarded and epochs measured meanwhile, but for what a busy machine does, and the log and `/readyz` say what it did.
+//! A hostile NATS server and the real `vernierd` under traffic: endless data are not kept, packets are forwarded and
+//! epochs measured meanwhile (apart from effects of a busy machine), and the log and `/readyz` report it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::hostile_clients::{MISSED_MAX, course};
 use crate::reports::config;
 use crate::support::{Daemon, assert_conserved, number, sum};
 
-/// What the server may cost `vernierd`, in KiB.
+/// Memory that the server may cost `vernierd`, in KiB.
 const GROWTH_KIB_MAX: u64 = 16 * 1_024;
 
 /// Bytes that the server offers on each connection.

@@ -1,4 +1,4 @@
-//! What the real `vernierd` answers over HTTP: its figures, to who may see them, and reloads.
+//! The real `vernierd` over HTTP: figures, access to them, and reloads.
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

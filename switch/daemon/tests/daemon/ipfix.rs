@@ -16,7 +16,7 @@ use crate::support::{Daemon, PATIENCE, free_address, number};
 
 const FLOWS: u64 = 10_000;
 
-/// A program of `make setup-test`, beside the sources or installed.
+/// A program from `make setup-test`, next to the sources or installed.
 fn program(path: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let unpacked = root.join(".tools").join(path);
@@ -26,7 +26,7 @@ fn program(path: &str) -> PathBuf {
     Path::new("/").join(path)
 }
 
-/// So many flows in order, again and again: every flow has packets in every epoch.
+/// This number of flows in order, repeatedly, so that every flow has packets in every epoch.
 fn capture(folder: &Path, flows: u64) -> PathBuf {
     let path = folder.join("flows.pcap");
     let mut capture = pcap::Writer::new(BufWriter::new(File::create(&path).unwrap())).unwrap();
@@ -141,7 +141,7 @@ fn listens(port: u16) {
     }
 }
 
-/// Lets it write what it has, and reads it with `nfdump`: flows by their names.
+/// Makes it write its data, and reads them with `nfdump`: flows by name.
 fn nfdump(mut collector: Process, folder: &Path) -> HashMap<String, Vec<Value>> {
     collector.terminate();
     collector.child.wait().unwrap();
@@ -218,7 +218,7 @@ fn nfdump_shows_every_flow_as_the_api_does_and_after_a_restart() {
     daemon.stop();
 }
 
-/// `nfacctd`, which writes what it has got every second; its plugin ends with it.
+/// `nfacctd`, which writes its data every second; its plugin ends with it.
 fn nfacctd(folder: &Path, port: u16) -> Process {
     let primitives = folder.join("primitives");
     let fields = [

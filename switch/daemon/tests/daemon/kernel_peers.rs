@@ -200,12 +200,12 @@ fn ports_come_and_go_while_others_run() {
         switch.wait_for(|_| hosts.reaches("a", 2));
         assert!(!hosts.pings("a", 3));
     }
-    // What cannot be is refused, and all stays as it was.
+    // Impossible changes are refused, and nothing changes.
     let mut other = hosts.config(&["a", "b", "c"], &bridge);
     other["ports"][2]["device"] = json!("net_af_packet_c,iface=nosuch0");
     switch.reload(other);
     assert!(hosts.reaches("a", 2) && !hosts.pings("a", 3));
-    // Counters of a port that comes back go on.
+    // Counters of a port that comes back continue.
     switch.reload(hosts.config(&["a", "b", "c"], &bridge));
     switch.wait_for(|_| hosts.reaches("a", 3));
     assert_conserved(&switch.stop()["snapshot"]);

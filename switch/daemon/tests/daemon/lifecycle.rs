@@ -65,7 +65,7 @@ fn run_config(config: &str) -> (Option<i32>, String) {
     )
 }
 
-/// What a user must find in a message about what is wrong; and that it is one message.
+/// The parts that an error message must have, and that it is a single message.
 fn assert_says(words: &str, wanted: &[&str]) {
     for wanted in wanted {
         assert!(words.contains(wanted), "{wanted:?} is not in: {words}");
@@ -297,7 +297,7 @@ fn an_eal_that_does_not_start_is_one_sentence() {
         let (code, page, words) = run(vernierd().args(["--duration", "1", "--config"]).arg(&file));
         assert_eq!((code, page.as_str()), (Some(2), ""), "{argument}: {words}");
         assert_says(&words, &["vernierd: ", wanted]);
-        // The rest is what the log says of the machine.
+        // The other lines are about the machine.
         let others = words.lines().filter(|line| !line.contains(" WARN "));
         assert_eq!(others.count(), 1, "{words}");
         assert!(
@@ -328,7 +328,7 @@ fn packets_are_switched_whatever_panics_in_the_control_core() {
     assert_conserved(&switch.stop()["snapshot"]);
 }
 
-/// Nothing that the control core does works any more: the workers go on, and readers are informed.
+/// The control core fails completely: the workers continue, and clients are informed.
 #[test]
 fn packets_are_switched_without_a_control_core() {
     let switch = Daemon::start_as(generated(5_000), |command| {

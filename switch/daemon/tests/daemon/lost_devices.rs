@@ -1,4 +1,4 @@
-//! Devices that go and come back while the switch runs: the peer of a `net_memif` port, an interface of the kernel's.
+//! Devices that disappear and come back while the switch runs: the peer of a `net_memif` port, a kernel interface.
 use std::path::Path;
 
 use crate::support::{Daemon, assert_conserved, is_root, memif, signal};
@@ -64,7 +64,8 @@ fn a_memif_client_connects_again_when_its_server_restarts() {
     }
 }
 
-/// Its place is another's: it is tried less and less often, the log says so once, and it is taken when the place is free.
+/// Another client has its place: attempts become less frequent, the log reports it once, and the port is used when the
+/// place is free.
 #[test]
 fn a_second_client_of_a_memif_waits_without_filling_the_log() {
     let folder = tempfile::tempdir().unwrap();

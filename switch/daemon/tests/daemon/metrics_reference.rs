@@ -1,4 +1,4 @@
-//! What a switch exposes with everything on is what `docs/metrics.md` says, no more and no less.
+//! A switch with everything on exposes exactly the metrics in `docs/metrics.md`.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -85,7 +85,7 @@ fn everything(folder: &Path) -> Value {
 /// Families by name: their type, and the labels of their samples.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// The reference, and the circumstance in which a family has series, where there is one.
+/// The reference, and the condition under which a family has series, if any.
 fn reference() -> (Families, BTreeMap<String, String>) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();

@@ -1,5 +1,5 @@
-//! The page at `/ui` in a real Chromium: what it shows beside what the API says, how it looks, keys, the token, and a
-//! switch that dies.
+//! The page at `/ui` in a real Chromium: its figures compared with the API, pictures, keys, the token, and a switch
+//! that is killed.
 
 use std::path::{Path, PathBuf};
 
@@ -135,7 +135,7 @@ fn every_view_shows_what_the_api_says_under_load_and_says_when_the_switch_is_gon
     dies(&mut switch, &mut page);
 }
 
-/// The cursor stays where it is while data come, in every chart and the heat map; time stands still, and goes on.
+/// The cursor keeps its time while data arrive, in every chart and the heat map; the page is paused and resumed.
 fn time(page: &mut Page) {
     let browser = &mut page.browser;
     let over = "(() => { const chart = document.querySelector('.chart'), box = chart.getBoundingClientRect();
@@ -217,7 +217,7 @@ fn dies(switch: &mut Daemon, page: &mut Page) {
     ] {
         assert!(banner.contains(words), "{words}: {banner}");
     }
-    // Every view shows the last figures, greyed, also those that nobody has looked at.
+    // Every view shows the last figures in grey, even views that were never opened.
     for view in [
         "overview",
         "segments/servers/clients/web",

@@ -10,7 +10,7 @@ use testkit::hosts::unique;
 use testkit::namespace::ip;
 use testkit::process::Process;
 
-/// What the unit says of a key, without its name.
+/// The value of a key in the unit.
 fn setting(key: &str) -> String {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vernierd.service");
     let unit = std::fs::read_to_string(unit).unwrap();
@@ -154,7 +154,7 @@ fn install(folder: &Path, driver: &str) {
     std::os::unix::fs::chown(folder.join("run"), Some(USER), None).unwrap();
 }
 
-/// Somebody who has nothing here.
+/// A user who owns nothing here.
 const USER: u32 = 54_321;
 
 /// A switch in a space, by a user with these capabilities and no others, once it works.
@@ -191,7 +191,7 @@ fn start(space: &Space, folder: &Path, granted: &str) -> Process {
     process
 }
 
-/// A switch by these drivers as the unit has it, but for its user's name, and with `more` capabilities than its unit grants.
+/// A switch with these drivers, run as by the unit except for the user's name, and with `more` capabilities.
 fn switches_as_the_unit_s_user(
     driver: &str,
     (more, kept): (&str, u64),
@@ -232,7 +232,7 @@ fn the_unit_s_user_switches_between_interfaces_and_sets_their_links() {
     });
 }
 
-/// As the unit says of `net_af_xdp`.
+/// As in the unit's comment on `net_af_xdp`.
 #[test]
 fn the_unit_s_user_switches_by_xdp_with_one_capability_more() {
     let kept = NET_ADMIN | NET_RAW | IPC_LOCK | SYS_ADMIN;

@@ -15,17 +15,17 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// None, said aloud, where it is not installed.
+    /// `None`, with a message, if it is not installed.
     pub fn start(target: SocketAddr) -> Option<Self> {
         Self::start_of(&[target], &[])
     }
 
-    /// The same, one that scrapes native histograms.
+    /// A Prometheus that scrapes native histograms.
     pub fn start_native(target: SocketAddr) -> Option<Self> {
         Self::start_of(&[target], &["--enable-feature=native-histograms"])
     }
 
-    /// The same, one that scrapes several, with options of its own.
+    /// A Prometheus that scrapes several targets, with its own options.
     pub fn start_of(targets: &[SocketAddr], options: &[&str]) -> Option<Self> {
         let version = Command::new("prometheus").arg("--version").output();
         if !version.is_ok_and(|output| output.status.success()) {

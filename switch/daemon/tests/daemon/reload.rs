@@ -1,4 +1,4 @@
-//! A configuration that changes while packets flow: taken up at an epoch's rollover, or refused whole.
+//! A configuration that changes while packets flow: applied at an epoch's rollover, or refused as a whole.
 use crate::support::{Daemon, assert_conserved, assert_segments_add_up};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn wait_for_outcome(switch: &mut Daemon, number: u64, outcome: &str) -> String {
     reload["message"].as_str().unwrap().to_owned()
 }
 
-/// Waits until the generation is taken up, and a few of its epochs have closed.
+/// Waits until the generation is in use, and a few of its epochs have closed.
 fn wait_for_generation(switch: &mut Daemon, number: u64) {
     switch.wait_for(|switch| {
         switch

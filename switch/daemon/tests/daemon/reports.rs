@@ -11,7 +11,7 @@ use testkit::nats::NatsServer;
 
 use crate::support::{Daemon, assert_conserved, number, sum};
 
-/// A switch with traffic that reports as these settings say.
+/// A switch with traffic that reports with these settings.
 pub(crate) fn config(report: &Value) -> Value {
     json!({
         "name": "edge.1",
@@ -26,7 +26,7 @@ pub(crate) fn config(report: &Value) -> Value {
     })
 }
 
-/// All reports in the stream, which is created where there is none.
+/// All reports in the stream, which is created if it does not exist.
 fn stored(server: &NatsServer) -> Vec<Report> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -83,7 +83,7 @@ fn every_epoch_is_reported_once_and_in_order() {
         next = report.epoch + 1;
     }
     assert_eq!(next, number(&summary["epoch"]) + 1);
-    // To the packet what the switch counted.
+    // Exactly the packets that the switch counted.
     let total = |name: &str| {
         sum(&summary["segments"], |segment| {
             number(&segment["total"]["counts"][name])

@@ -1,5 +1,5 @@
-//! Killed under load, and started again with the same configuration: nothing is in the way, nothing
-//! is left behind for ever, and counters begin anew. Needs root for a tap, hugepages and a veth.
+//! Killed under load, and started again with the same configuration: no remains prevent the start, nothing is left
+//! behind permanently, and counters start at zero. Needs root for a tap, hugepages and a veth.
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -145,7 +145,7 @@ fn a_switch_that_was_killed_comes_back_as_if_it_were_new() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("memif.sock");
     let wire = is_root.then(|| Veth::new().unwrap());
-    // Were they not given back by the dead, the third would get none.
+    // If the killed ones did not return theirs, the third would get none.
     let hugepages_mib = free_hugepages_mib(is_root) * 2 / 5;
     let config = config(&socket, wire.as_ref(), hugepages_mib);
     let mut switch = Daemon::start(config);
@@ -263,7 +263,7 @@ fn a_link_that_was_taken_down_is_let_up_by_the_next_switch() {
     let mut switch = Daemon::start(patched(&wires, true));
     for _ in 0..2 {
         lose_first(&mut switch, &wires);
-        // The link that was lost comes back while no switch runs, or only later.
+        // The lost link comes back while no switch runs, or only later.
         switch.kill_and_start_again();
         ip(&format!("link set {a}p up")).unwrap();
         switch.wait_for(|switch| is_let_up(b) && is_up(switch, "a") && is_up(switch, "b"));
@@ -271,7 +271,7 @@ fn a_link_that_was_taken_down_is_let_up_by_the_next_switch() {
     }
     switch.stop();
 
-    // What the administrator took down stays his.
+    // Interfaces taken down by the administrator stay down.
     ip(&format!("link set {b} down")).unwrap();
     let mut switch = Daemon::start(patched(&wires, true));
     switch.wait_for(|switch| !is_up(switch, "b"));

@@ -1,4 +1,4 @@
-//! The daemon under a service manager: what `sd_notify(3)` hears from it, and the unit.
+//! The daemon under a service manager: its `sd_notify(3)` messages, and the unit.
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use crate::support::{PATIENCE, free_address, interrupt, signal, skip, vernierd};
 use serde_json::json;
 use testkit::process::Process;
 
-/// Hears until `wanted` has been said, and returns all that was.
+/// Receives messages until `wanted`, and returns all of them.
 fn hear(socket: &UnixDatagram, wanted: &str) -> String {
     let began = Instant::now();
     let (mut heard, mut bytes) = (String::new(), [0; 4096]);
@@ -59,7 +59,7 @@ fn systemd_hears_of_its_life() {
         hear(&socket, "WATCHDOG=1");
     }
 
-    // A reload says when it begins and when it is over.
+    // A reload notifies its beginning and its end.
     config["ports"][0]["egress"] = json!({ "queue_packets": 77 });
     std::fs::write(&file, config.to_string()).unwrap();
     signal("-HUP", process.child.id());
@@ -125,7 +125,7 @@ fn units_are_exposed_no_more_than_they_have_to_be() {
     }
 }
 
-/// A VFIO group gives all of its devices, so the package's rule of udev asks this script for each.
+/// Access to a VFIO group includes all its devices, so the package's udev rule calls this script for each.
 #[test]
 fn udev_grants_groups_of_nics_and_no_other_devices() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packages/vernier");

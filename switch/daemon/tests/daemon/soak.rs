@@ -1,5 +1,5 @@
-//! A long run of the real `vernierd`, with everything on: generated traffic over two workers, a link
-//! that flaps, and reloads that change ports, classes, queues and what is measured.
+//! A long run of the real `vernierd`, with everything on: generated traffic over two workers, a link that flaps, and
+//! reloads that change ports, classes, queues and measurement.
 //!
 //! Ten seconds here; `make soak` runs ten minutes, CI one (`VERNIER_SOAK_SECONDS`).
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::hosts::Veth;
 use testkit::namespace::ip;
 
-/// How long to go on.
+/// Duration of the run.
 fn length() -> Duration {
     let seconds = std::env::var("VERNIER_SOAK_SECONDS").ok();
     Duration::from_secs(seconds.map_or(10, |seconds| {
@@ -19,7 +19,7 @@ fn length() -> Duration {
     }))
 }
 
-/// The configuration after so many changes: each differs from the one before.
+/// The configuration after this number of changes; each differs from the previous one.
 fn config(change: u64, wire: Option<&Veth>) -> Value {
     let queues = json!([
         { "classes": ["voice"], "service": "strict", "packets": 256 },
@@ -70,7 +70,7 @@ fn idle_gap_ns() -> u128 {
     gap.as_nanos()
 }
 
-/// What is looked at again and again.
+/// Figures that are checked repeatedly.
 #[derive(Debug, Default)]
 struct Levels {
     resident_kib: u64,
@@ -102,7 +102,7 @@ fn snapshot(switch: &Daemon) -> Value {
     switch.snapshot().unwrap()
 }
 
-/// Reloads, and waits until that is what is measured.
+/// Reloads, and waits until the new configuration is measured.
 fn change(switch: &mut Daemon, change: u64, wire: Option<&Veth>) {
     let before = number(&snapshot(switch)["generation"]);
     switch.reload(config(change, wire));
@@ -137,7 +137,7 @@ fn link_epochs(snapshot: &Value) -> u64 {
     total(snapshot, |total| &total["unusable_epochs"]["link"])
 }
 
-/// What was done to a switch, and what was seen meanwhile.
+/// Changes made to a switch, and observations meanwhile.
 #[derive(Debug, Default)]
 struct Disturbed {
     changes: u64,

@@ -65,7 +65,7 @@ pub fn sum(list: &Value, of: impl Fn(&Value) -> u64) -> u64 {
     list.as_array().unwrap().iter().map(of).sum()
 }
 
-/// Whether this is root; says that the test is skipped if not.
+/// Whether this is root; if not, prints that the test is skipped.
 pub fn is_root(for_what: &str) -> bool {
     let id = Command::new("id").arg("-u").output().unwrap();
     let is_root = id.stdout == b"0\n";
@@ -75,7 +75,7 @@ pub fn is_root(for_what: &str) -> bool {
     is_root
 }
 
-/// Adds the address of the HTTP server, and one worker and short epochs where nothing is said of them.
+/// Adds the address of the HTTP server and, unless configured, one worker and short epochs.
 fn complete(config: &mut Value, address: SocketAddr) {
     config["http"]["listen"] = address.to_string().into();
     for (key, value) in [
@@ -148,12 +148,12 @@ impl Daemon {
         self.process.as_ref().unwrap().child.id()
     }
 
-    /// What it logs from now on, if that was not taken before.
+    /// Its log from now on, if that was not taken before.
     pub fn take_log(&mut self) -> ChildStderr {
         self.process.as_mut().unwrap().child.stderr.take().unwrap()
     }
 
-    /// The value of a series on `/metrics`, a number of any kind, by its whole name with labels.
+    /// The value of a series on `/metrics`, a number of any kind, by its full name with labels.
     pub fn metric<N: FromStr>(&self, series: &str) -> Option<N> {
         let page = self.get("/metrics")?;
         let mut lines = page.lines();
@@ -177,7 +177,7 @@ impl Daemon {
         }
     }
 
-    /// Ends it at once; what it has logged.
+    /// Kills it; returns its log.
     pub fn last_words(&mut self) -> String {
         let Some(mut process) = self.process.take() else {
             return String::new();
@@ -271,7 +271,7 @@ pub fn signal(signal: &str, id: u32) {
     assert!(sent.unwrap().success());
 }
 
-/// What a process logs into a pipe from now on, to its end.
+/// Log of a process into a pipe, from now until its end.
 fn rest_of_log(process: &mut Process) -> String {
     let mut log = Vec::new();
     if let Some(mut pipe) = process.child.stderr.take() {
@@ -300,8 +300,8 @@ pub fn assert_conserved(snapshot: &Value) {
     );
 }
 
-/// Each segment of a snapshot has received at least so many packets, and all that it sent were received,
-/// dropped or late.
+/// Checks that each segment of a snapshot has received at least this number of packets, and that all packets sent were
+/// received, dropped or late.
 pub fn assert_segments_add_up(snapshot: &Value, received_min: u64) {
     for segment in snapshot["segments"].as_array().unwrap() {
         let count = |name: &str| number(&segment["total"]["counts"][name]);

@@ -1,5 +1,5 @@
-//! Two daemons and a wire between them, as an operator has them: what each says of the other's
-//! packets over the API, held against both switches' own stamps, packet by packet.
+//! Two daemons and a wire between them, set up as by an operator: figures about the other's packets from the API are
+//! compared with both switches' own stamps, packet by packet.
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ struct Truth {
     delay_sum_ns: i64,
 }
 
-/// By the sender's epochs, and by what `key` makes of a record, from the files of sender and receiver.
+/// By the sender's epoch and the `key` of a record, from the files of sender and receiver.
 fn truth<K: Ord>(sender: &Path, receiver: &Path, key: impl Fn(&Record) -> K) -> BTreeMap<K, Truth> {
     let mut epochs: BTreeMap<K, Truth> = BTreeMap::new();
     let mut sent: HashMap<u64, Vec<Record>> = HashMap::new();
@@ -142,7 +142,7 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let said = listen(&switches);
     let flows = ask_flows(&switches[0]);
     let listed = list_flows(&switches[0]);
-    // What one measures the other shows.
+    // Figures measured by one are shown by the other.
     let [one, other] = &switches;
     let reported = wire(one).unwrap();
     let outgoing = &reported["segments"][0];
@@ -153,7 +153,7 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     let control = reported["control_bps"].as_f64().unwrap();
     assert!(control <= reported["share_bps"].as_f64().unwrap() * 1.05);
     for counter in reported["total"]["disbelieved_frames"].as_array().unwrap() {
-        // As a session begins, one end may say something in it before the other's worker knows.
+        // When a session begins, one end may send a frame in it before the other's worker knows the session.
         let is_beginning = counter["label"] == "session";
         assert!(is_beginning || counter["packets"] == 0, "{counter}");
     }
@@ -170,7 +170,7 @@ fn two_daemons_measure_the_wire_between_them_in_both_directions() {
     compare_list(&listed, &truths);
 }
 
-/// What is said of every flow that came by the wire: its hash, and the record.
+/// Every flow that arrived by the wire: its hash and record.
 fn ask_flows(switch: &Daemon) -> Vec<(u64, Value)> {
     let hasher = Hasher::new(SEED.to_be_bytes());
     let page = switch.json("/api/v1/flows?ingress=trunk&limit=1000");
@@ -247,7 +247,7 @@ fn compare_flows(said: &[(u64, Value)], truths: &BTreeMap<(u64, u64), Truth>) {
     assert!(covered * 100 >= bounded * 88, "{covered} of {bounded}");
 }
 
-/// What each says, epoch by epoch.
+/// Reports of each, epoch by epoch.
 fn listen(switches: &[Daemon; 2]) -> [BTreeMap<u64, Value>; 2] {
     let mut said: [BTreeMap<u64, Value>; 2] = Default::default();
     let began = Instant::now();

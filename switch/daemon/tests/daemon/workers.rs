@@ -18,7 +18,7 @@ fn config(egress: &Value) -> Value {
     })
 }
 
-/// Runs until every segment has closed some epochs; the summary, whose ledgers must be whole.
+/// Runs until every segment has closed some epochs; returns the summary, whose counts must add up.
 fn run(config: Value) -> Value {
     let mut switch = Daemon::start(config);
     let has_epochs = |switch: &Daemon| {

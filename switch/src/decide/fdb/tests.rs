@@ -293,8 +293,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Counts by port are those of the entries; what a port may have it gets where another has more, and no more
-    /// than its limit.
+    /// Counts by port equal those of the entries; a port gets room from ports with more entries, up to its limit.
     #[test]
     fn room_is_shared_out_by_true_counts(events in events()) {
         let mut limits = [u32::MAX; PORTS];

@@ -190,7 +190,7 @@ proptest! {
             return Ok(());
         };
         prop_assert_eq!(received_as(Some(&to), &sent), Some(vlan), "{:?}", rewrite);
-        // What the tag of the VLAN was put on, or taken off, is payload, and untouched.
+        // The frame under the VLAN's tag is payload, and unchanged.
         let is_tagged = |frame: &[u8]| tag_of(frame).is_some();
         let payload = |frame: &[u8]| frame[if is_tagged(frame) { 16 } else { 12 }..].to_vec();
         prop_assert_eq!(payload(&sent), payload(&frame));

@@ -18,7 +18,7 @@ pub struct Entry {
     pub arrived: u64,
 }
 
-/// What goes to the driver, in order, references among packets.
+/// Packets and references passed to the driver, in order.
 #[derive(Debug)]
 pub struct Model {
     pub layout: EgressLayout,

@@ -1,4 +1,4 @@
-//! Any packets, capacities and pauses, beside a model that is slow and plain.
+//! Any packets, capacities and pauses, compared with a slow, simple model.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a configuration asks for.
+//! The streams that a configuration requires.
 
 use contract::config::Config;
 use contract::ids::WorkerIndex;

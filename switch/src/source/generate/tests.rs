@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 const MS: u64 = 1_000_000;
-/// FNV-1a of 10,000 frames: changes only when what a seed means is changed on purpose.
+/// FNV-1a of 10,000 frames, which changes only if the meaning of a seed is changed on purpose.
 const GOLDEN_DIGEST: u64 = 0x557a_509c_2250_387d;
 
 fn spec() -> device::Generate {
@@ -36,7 +36,7 @@ fn frames(spec: &device::Generate, count: usize) -> Vec<(Vec<u8>, u32)> {
     frames
 }
 
-/// What a frame says about itself, checked field by field against the standards.
+/// The headers of a frame, checked field by field against the standards.
 struct Parsed {
     macs: [[u8; 6]; 2],
     addresses: [Vec<u8>; 2],

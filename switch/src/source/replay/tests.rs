@@ -355,7 +355,7 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
         message(open(b"")),
         "test.pcap is empty; name a pcap or pcapng capture"
     );
-    // Damage is said, not that there are no packets.
+    // The error reports the damage, not a lack of packets.
     let packet = [(1, 0, &FRAME[..], 20)];
     let cut = &pcap(MICROSECONDS, false, 1, &packet)[..50];
     assert!(message(open(cut)).contains("damaged from byte 24 on"));

@@ -551,7 +551,7 @@ fn errors(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A query with a value for every parameter of an operation that can stand beside others.
+/// A query with a value for every parameter of an operation that can be combined with others.
 fn query(path: &str, operation: &Value) -> String {
     if path == "/api/v1/flow" {
         return "?source=10.0.0.1:1027&destination=10.0.0.2:80&protocol=tcp".to_owned();
@@ -590,7 +590,7 @@ fn every_path_is_described_and_nothing_else() {
     let routes = routes::routes();
     let paths: Vec<String> = routes.iter().map(|route| route.path.to_owned()).collect();
     assert_eq!(described, paths.iter().collect());
-    // The router itself knows each by the method that is described, and no other.
+    // The router accepts each with the described method, and no other.
     let (server, _) = serve(example());
     for (path, methods) in document["paths"].as_object().unwrap() {
         let methods: Vec<_> = methods.as_object().unwrap().keys().collect();

@@ -22,7 +22,7 @@ fn a_taken_address_is_one_clear_message() {
 fn stopping_is_quick_and_frees_the_address() {
     let (server, _) = serve(Snapshot::example());
     let address = server.address();
-    // One client that says nothing, and one that says half of something.
+    // A client that sends nothing, and a client that sends half a request.
     let mute = TcpStream::connect(address).unwrap();
     let mut half = TcpStream::connect(address).unwrap();
     half.write_all(b"GET /metrics HT").unwrap();
@@ -40,7 +40,7 @@ fn a_new_client_takes_the_slot_of_the_one_longest_without_a_request() {
     let mut regular = TcpStream::connect(server.address()).unwrap();
     let mut clients: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {
-            // A client that asks now and then stays, though all others came later.
+            // A client that sends a request now and then keeps its connection, although all others came later.
             let ask = b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
             regular.write_all(ask).unwrap();
             let mut answer = [0; 12];
@@ -55,7 +55,7 @@ fn a_new_client_takes_the_slot_of_the_one_longest_without_a_request() {
     }
     assert!(rejected(&server, "crowded") >= 1.0);
     assert!(own_metric(&server, "vernier_http_connections") <= CONNECTIONS_MAX as f64);
-    // The first that came and said nothing was cut off, the last was not.
+    // The first silent client was disconnected, the last was not.
     let mut byte = [0];
     let first = &mut clients[0];
     first
@@ -74,7 +74,7 @@ fn a_new_client_takes_the_slot_of_the_one_longest_without_a_request() {
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
 }
 
-/// A switch with so many segments, all with all figures.
+/// A switch with this number of segments, with all figures.
 fn large(segments: usize) -> Snapshot {
     let mut snapshot = Snapshot::example();
     let one = snapshot.segments[0].clone();
@@ -86,7 +86,7 @@ fn large(segments: usize) -> Snapshot {
     snapshot
 }
 
-/// Status and content length of an answer, whose body is left where it is.
+/// Status and content length of an answer, without reading its body.
 fn head(client: &mut TcpStream) -> (u16, usize) {
     let answer = Answer::of(&drain(client));
     let length = answer.header("content-length").unwrap().parse().unwrap();
@@ -104,7 +104,7 @@ fn a_slow_reader_keeps_its_slot_among_silent_newcomers() {
     for _ in 0..8 {
         let newcomer = |_| TcpStream::connect(server.address()).unwrap();
         silent.extend((0..CONNECTIONS_MAX).map(newcomer));
-        // Each is there once somebody who came later is answered.
+        // All of them are connected once a later client is answered.
         assert_eq!(fetch(&server, "/healthz").status, 200);
         slow.read_exact(&mut part).unwrap();
     }
@@ -131,7 +131,7 @@ fn readers_that_stall_leave_others_a_limit_and_a_hint() {
     client.read_exact(&mut error).unwrap();
     let error = String::from_utf8(error).unwrap();
     assert!(error.contains("retry in a second"), "{error}");
-    // What the kernel has is not in flight; one answer more is what did not fit.
+    // Bytes in the kernel are not in flight; the answer that did not fit is one more.
     let page = stalled[0].1;
     let in_flight = stalled.len() * page;
     assert!(
@@ -161,7 +161,7 @@ fn drain(client: &mut TcpStream) -> String {
     seen
 }
 
-/// What the server says to these bytes, until it closes; nothing where it resets.
+/// The server's response to these bytes, until it closes; nothing if it resets.
 fn say(server: &Running, bytes: &[u8]) -> String {
     let mut client = TcpStream::connect(server.address()).unwrap();
     client
@@ -311,12 +311,12 @@ fn a_token_is_asked_of_everybody_but_for_health() {
     // A browser is redirected to the page before it has a token.
     let browser = request(&server, "GET", "/", &["Accept: text/html"]);
     assert_eq!(browser.status, 307);
-    // The page comes by any name, since what it asks for then has the token.
+    // The page is served under any name, because its requests then have the token.
     let mut client = TcpStream::connect(server.address()).unwrap();
     let page = "GET /ui HTTP/1.1\r\nHost: edge-1\r\nConnection: close\r\n\r\n";
     client.write_all(page.as_bytes()).unwrap();
     assert_eq!(listen(client).status, 200);
-    // Who has the token may come by any name.
+    // A client with the token may use any name.
     let mut client = TcpStream::connect(server.address()).unwrap();
     let reload = format!(
         "POST /api/v1/reload HTTP/1.1\r\nHost: edge-1\r\n{right}\r\nX-Vernier: reload\r\n\
@@ -410,7 +410,7 @@ fn a_file_that_gives_no_token_says_what_to_do() {
         assert!(!error.contains("horse"), "{error}");
     }
     let foreign = token_file(TOKEN, 0o600);
-    // Only root can make a file somebody else's.
+    // Only root can give a file to another user.
     if std::os::unix::fs::chown(foreign.path(), Some(54_321), None).is_ok() {
         let error = bind().with_token(foreign.path()).unwrap_err().to_string();
         assert!(error.contains("belongs to user 54321"), "{error}");

@@ -41,7 +41,7 @@ fn change(make: impl FnOnce(&mut Value)) -> Vec<String> {
 #[test]
 fn nothing_has_changed() {
     assert_eq!(change(|_| {}), [] as [&str; 0]);
-    // The same in other words: what is a default, and the order of ports.
+    // The same configuration in another form: defaults, and the order of ports.
     let unchanged = change(|v| {
         v["measurement"] = json!({ "interval_ms": 1000 });
         v["ports"].as_array_mut().unwrap().rotate_left(1);
@@ -73,14 +73,14 @@ fn segments_on_the_wire_come_change_and_go_where_the_port_stays_with_its_worker(
         changes(&wired, &plain),
         ["+ports[b].wire", "-ports[b].egress"]
     );
-    // And stays there when its wire goes.
+    // And stays there when its wire is removed.
     assert_eq!(
         changes(&plain, &wired),
         ["+ports[b].egress.owner", "+ports[b].wire"]
     );
 }
 
-/// Checks a list: what is [`changed`] in a bridge of three ports, and what changes.
+/// Checks a list of changes ([`changed`]) to a bridge of three ports, with the resulting differences.
 fn check(cases: &str) {
     let old = bridge(&["a", "b", "c"]);
     for (new, expected) in changed(&old, cases) {

@@ -165,7 +165,7 @@ fn value_errors_point_at_the_value() {
         "v.json:6:55: forwarding.pairs[0][1]: expected the name of a port (east, west), got \
              \"wset\"; did you mean `west`?"
     );
-    // A default has no place of its own: the object around it does.
+    // A default has no place in the file; use that of the object around it.
     let grace = patched("}\n}", "},\n  \"measurement\": { \"grace_ms\": 500 }\n}");
     assert_eq!(
         error(&grace),
@@ -271,7 +271,7 @@ fn what_is_no_json_says_what_it_may_be() {
     }
 }
 
-/// All that a candidate says, line by line, when `found` says nothing.
+/// All differences of a candidate, line by line, if `found` is empty.
 fn said(text: &str) -> Vec<String> {
     let candidate = Candidate::parse(text.to_owned(), "v.json".to_owned()).unwrap();
     let error = candidate.finish(Ok(())).unwrap_err().to_string();
@@ -318,7 +318,7 @@ fn what_a_candidate_is_made_of_is_good_for_looking_at() {
     let root = KeyPath::default();
     assert!(candidate.is_faulty_at(&root.key("memory_budget_mib")));
     assert!(!candidate.is_faulty_at(&root.key("ports").index(0)));
-    // What is found where something was left out is no news.
+    // A value found where a key was omitted is not a difference.
     let device = Invalid::said(root.key("ports").index(0).key("device"), "no such device");
     let budget = Invalid::said(root.key("memory_budget_mib"), "too little");
     let found: Check = Err(Faults(vec![device, budget]));

@@ -191,7 +191,7 @@ proptest! {
         let all = (0..rx_queues.len())
             .flat_map(|port| (0..config.rx_queues(port)).map(move |queue| (port, queue)));
         prop_assert_eq!(distinct, all.collect());
-        // Nobody has more than one queue of a port more than anyone else.
+        // The numbers of a port's queues at any two workers differ by at most one.
         for port in 0..rx_queues.len() {
             let number = |queues: &Vec<(usize, u16)>| queues.iter().filter(|q| q.0 == port).count();
             let numbers: Vec<_> = assignment.iter().map(number).collect();

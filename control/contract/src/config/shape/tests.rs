@@ -10,7 +10,7 @@ fn validator() -> Validator {
     jsonschema::validator_for(schema().as_value()).unwrap()
 }
 
-/// What the schema has against a configuration, by place.
+/// The schema's errors in a configuration, by place.
 fn complaints(config: &Value) -> Vec<String> {
     let validator = validator();
     let errors = validator.iter_errors(config);
@@ -189,7 +189,7 @@ fn what_is_valid_is_valid_by_the_schema() {
     assert!(checked >= 5, "{checked}");
 }
 
-/// What the switch writes of its own configuration, every default filled in, is a configuration.
+/// The configuration that the switch writes, with all defaults, is valid.
 #[test]
 fn what_is_written_is_valid_by_the_schema() {
     let configs = [
@@ -266,7 +266,7 @@ fn numbers(document: &Value, pointer: &str) -> Vec<String> {
     }
 }
 
-/// What the parser has against a configuration, where it is a range of numbers.
+/// The parser's error in a configuration, if it concerns a range of numbers.
 fn range_error(config: &Value) -> Option<String> {
     match parse(config).err()? {
         ConfigError::Invalid { faults, .. } => {
@@ -279,8 +279,8 @@ fn range_error(config: &Value) -> Option<String> {
     }
 }
 
-/// Every number, at and beside every bound that the schema has anywhere: the parser refuses what the schema
-/// refuses, and no more for its range (but for what depends on other keys).
+/// For every number, at and next to every bound in the schema: the parser refuses the same values as the schema, and no
+/// others because of their range (except for dependencies on other keys).
 #[test]
 fn every_range_of_the_schema_is_checked() {
     let schema = schema().to_value();
@@ -313,7 +313,7 @@ fn every_range_of_the_schema_is_checked() {
 /// Keys whose range is narrowed by others: the MTU, the number of workers.
 const MOVED: [&str; 2] = ["bytes", "owner"];
 
-/// What is wrong with the demo's configuration once it is [`changed`](super::super::validate::tests::changed) so.
+/// The errors of the demo's configuration after this [change](super::super::validate::tests::changed).
 fn faults(changes: &str) -> Vec<String> {
     let demo: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
     let changes: Vec<&str> = changes.trim().lines().map(str::trim).collect();

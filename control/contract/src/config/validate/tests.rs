@@ -125,8 +125,8 @@ fn rack() -> Value {
     rack
 }
 
-/// Changes of a JSON document, one by one, by what is expected of them: `/pointer = VALUE & /pointer = VALUE` on a line, and
-/// the expectation on the next. `VALUE * N` repeats the entries of a list.
+/// Changes to a JSON document, one by one, with their expected results: `/pointer = VALUE & /pointer = VALUE` on a
+/// line, and the expectation on the next. `VALUE * N` repeats the entries of a list.
 pub(in crate::config) fn changed<'c>(
     valid: &Value,
     cases: &'c str,
@@ -163,7 +163,8 @@ fn errors(json: &Value) -> Vec<String> {
     errors.map(str::to_owned).collect()
 }
 
-/// Checks the faults of a list: what is [`changed`] in a valid configuration, and the error, or its beginning with `...`.
+/// Checks a list of faults: a change ([`changed`]) to a valid configuration, and the error, or its beginning followed
+/// by `...`.
 fn check(valid: &Value, cases: &str) {
     Config::parse(&valid.to_string(), "valid").unwrap();
     for (json, expected) in changed(valid, cases) {
@@ -813,7 +814,7 @@ fn sizes_that_the_share_does_not_hold_are_refused_with_what_they_take() {
         error.contains(" bytes too many: markers and the like "),
         "{error}"
     );
-    // References are kept to their part of the share as they are sent, however many are asked for.
+    // References are limited to their part of the share when they are sent, however many are configured.
     let mut config = wired();
     if let Some(wire) = &mut config.ports[0].wire {
         wire.capacity_bps = Some(1_000_000_000);

@@ -196,7 +196,7 @@ fn what_frames_take_is_what_is_reckoned() {
 
 const DIGITS: &str = "00112233445566778899aabbccddeeff";
 
-/// A file with a key, or what is none.
+/// A file with a key, or with an invalid one.
 fn key_file(folder: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
     let file = folder.join(name);
     fs::write(&file, text).unwrap();
@@ -237,7 +237,7 @@ fn keys_are_read_from_files_of_the_operators_own() {
     let public = refused(file("public", DIGITS, 0o644));
     assert!(public.contains("mode 644 gives every user"), "{public}");
     let foreign = file("foreign", DIGITS, 0o600);
-    // Only root can make a file somebody else's.
+    // Only root can give a file to another user.
     if chown(&foreign, Some(54_321), None).is_ok() {
         let foreign = refused(foreign);
         assert!(foreign.contains("belongs to user 54321"), "{foreign}");

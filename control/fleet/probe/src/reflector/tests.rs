@@ -252,7 +252,7 @@ impl End {
     }
 }
 
-/// However clocks and formats differ, and whatever a forged packet says.
+/// However clocks and formats differ, and whatever a forged packet contains.
 #[test]
 fn two_reflectors_and_a_forged_packet_make_two_replies_at_most() {
     const HOUR_NS: i64 = 3_600_000_000_000;
@@ -402,7 +402,7 @@ fn a_malformed_tlv_ends_the_answers() {
     reflected(&mut reflector, &mut packet).unwrap();
     let reply = &packet[44..];
     assert_eq!(reply[..8], [0, 3, 0, 4, 2, 2, 2, 2]);
-    // Zeroed, but for what is behind the timestamp (section 4.7).
+    // Zeroed, except after the timestamp (section 4.7).
     assert_eq!(reply[8..12], [MALFORMED, 7, 0, 15]);
     assert_eq!(reply[12..27], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 5]);
     assert_eq!(reply[27..], tail[27..], "the rest is copied");
@@ -537,6 +537,6 @@ fn the_table_does_not_grow_and_idle_sessions_make_room() {
     assert!(sessions.see(key(1_000), at(62)).is_some());
     assert_eq!(sessions.states.len(), 2);
     assert_eq!(sessions.see(key(0), at(62)).unwrap().sent, 7);
-    // One that comes back begins anew.
+    // A session that comes back starts again.
     assert_eq!(sessions.see(key(1), at(62)).unwrap().sent, 0);
 }

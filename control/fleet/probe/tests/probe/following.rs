@@ -42,7 +42,7 @@ fn config(file: &Path, reflectors: &[(&str, SocketAddr)]) -> Value {
     })
 }
 
-/// The totals of the session to a node; null where it has no result.
+/// The totals of the session to a node; null if it has no result.
 fn total(daemon: &Daemon, node: &str) -> Value {
     let answer = daemon.json(&format!("/api/v1/sessions?name=mset.{node}"));
     answer["sessions"][0]["total"].clone()

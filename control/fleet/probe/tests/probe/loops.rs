@@ -11,7 +11,7 @@ use testkit::process::{PATIENCE, until};
 
 use crate::support::{Daemon, faketime, folder, set_clock, with_clock};
 
-/// A request, signed where there is a key.
+/// A request, signed if there is a key.
 fn request(key: Option<&Path>) -> Vec<u8> {
     let mode = key.map_or(Mode::Open, |_| Mode::Authenticated);
     let request = Request {
@@ -28,7 +28,7 @@ fn request(key: Option<&Path>) -> Vec<u8> {
     packet
 }
 
-/// Sends a packet with a source address of another's.
+/// Sends a packet with the source address of another host.
 fn forge(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) {
     let bytes = |length: usize| u16::try_from(length).unwrap().to_be_bytes();
     let ip = [

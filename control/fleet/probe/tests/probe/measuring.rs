@@ -37,7 +37,7 @@ fn a_table_has_three_rows_with_their_sample_sizes() {
 
 #[test]
 fn who_gets_no_answer_is_informed_of_what_to_look_at() {
-    // It takes what comes, and says nothing.
+    // It receives everything and answers nothing.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (code, text, error) = ran(&[&address, "-c", "3", "-i", "1", "--timeout-ms", "50"]);
@@ -97,7 +97,7 @@ struct Answer {
     reply: Reply,
     /// All but the base packet.
     tail: Vec<u8>,
-    /// Bytes of the whole, where it is cut.
+    /// Length in bytes if it is truncated.
     bytes: usize,
     times: usize,
     is_from_elsewhere: bool,
@@ -347,13 +347,13 @@ fn what_cannot_be_sent_ends_the_command_with_the_reason() {
     }
 }
 
-/// An ICMP message comes back, from this machine or another: nobody has to guess at firewalls.
+/// An ICMP message comes back, from this machine or another, so the cause is known.
 #[test]
 fn what_is_not_delivered_is_said() {
     if !own_network().unwrap() {
         return;
     }
-    // An address of a link at which nobody has it.
+    // An address that no host on the link has.
     ip("link add near type veth peer name far").unwrap();
     for end in ["near", "far"] {
         ip(&format!("link set {end} up")).unwrap();

@@ -229,7 +229,7 @@ fn keys_that_differ_do_not_talk() {
     );
 }
 
-/// A hop between sender and reflector that delays what goes forward.
+/// A hop between sender and reflector that delays packets in the forward direction.
 struct Hop {
     address: SocketAddr,
     delay_ms: Arc<AtomicU64>,
@@ -290,7 +290,7 @@ fn number(value: &Value) -> f64 {
         .unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Waits for so many intervals more, all of them steady in the end; the last.
+/// Waits for this number of intervals, until all of them are steady; returns the last.
 fn steady(daemon: &mut Daemon) -> Value {
     let before = daemon.until("no result", |_| true);
     let since = number(&before["last"]["interval"]) + 8.0;

@@ -80,7 +80,7 @@ fn strangers_gain_nothing() {
     }
     assert!(
         stranger.recv(&mut answer).is_err(),
-        "what is too short is not answered"
+        "a packet that is too short is not answered"
     );
     stranger
         .set_read_timeout(Some(Duration::from_secs(20)))

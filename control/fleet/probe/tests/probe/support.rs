@@ -38,7 +38,7 @@ pub fn faketime() -> Option<PathBuf> {
     library
 }
 
-/// Runs a command with a clock that is off by what the file says.
+/// Runs a command with a clock offset from the file.
 pub fn with_clock(command: &mut Command, library: &Path, offset: &Path) {
     command
         .env("LD_PRELOAD", library)
@@ -47,7 +47,7 @@ pub fn with_clock(command: &mut Command, library: &Path, offset: &Path) {
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 }
 
-/// Sets that clock so many seconds off the machine's.
+/// Sets that clock's offset from the machine's, in seconds.
 pub fn set_clock(file: &Path, offset_s: f64) {
     let new = file.with_extension("new");
     std::fs::write(&new, format!("{offset_s:+}\n")).unwrap();
@@ -86,7 +86,7 @@ pub fn folder() -> (TempDir, PathBuf) {
     (folder, key)
 }
 
-/// The peer as a reflector at an address of this test, with what `prepare` adds.
+/// The peer as a reflector at an address of this test, with additions by `prepare`.
 pub fn peer_reflector(
     program: &Path,
     folder: &Path,
@@ -104,7 +104,7 @@ pub fn peer_reflector(
     (peer, address)
 }
 
-/// Our reflector at a port that the system chose, and where it is.
+/// Our reflector at a port chosen by the system, and its address.
 pub fn reflector(folder: &Path, ip: &str, key: Option<&Path>) -> (Process, SocketAddr) {
     static STARTED: AtomicU16 = AtomicU16::new(0);
     let mut command = probe();
@@ -151,7 +151,7 @@ impl Daemon {
         http::text(self.http, path)
     }
 
-    /// An answer; null where there is none.
+    /// An answer; null if there is none.
     pub fn json(&self, path: &str) -> Value {
         http::json(self.http, path)
     }

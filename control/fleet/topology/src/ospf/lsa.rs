@@ -233,7 +233,7 @@ fn link(index: usize, read: &mut Reader<'_>) -> Result<Link, LsaError> {
         kind => return Err(LsaError::LinkKind { index, kind }),
     };
     let cost = read.u16("metric of a link")?;
-    // For types of service (A.4.2), which nobody uses.
+    // For types of service (A.4.2), which are not used.
     read.take("TOS metrics of a link", 4 * usize::from(metrics))?;
     Ok(Link {
         kind,

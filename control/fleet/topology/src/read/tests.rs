@@ -208,7 +208,7 @@ fn gml_of_other_programs_is_read() {
         let expected = [link("a", "b", 2_500_000), link("b", "a", 2_500_000)];
         assert_eq!(links(&text, Format::Gml), expected, "{text}");
     }
-    // A router without a name, or whose name nobody sees, has its id.
+    // A router without a visible name has its id.
     assert_eq!(names(&labelled(&["", "b"]), Format::Gml), ["#1", "b"]);
     assert_eq!(names(&labelled(&["", "  "]), Format::Gml), ["#1", "#2"]);
 }

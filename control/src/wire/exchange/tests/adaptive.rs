@@ -43,7 +43,7 @@ fn bench(seed: u64) -> Bench {
     bench
 }
 
-/// What an LDA of `layout` makes of packets: samples, and those that arrived.
+/// Result of an LDA with `layout`: samples, and packets that arrived.
 fn samples(layout: &LdaLayout, packets: &[Packet]) -> (f64, f64) {
     let mut lda = LdaPair::new(layout);
     let mut received = 0;
@@ -58,7 +58,7 @@ fn samples(layout: &LdaLayout, packets: &[Packet]) -> (f64, f64) {
     (estimate.effective_samples as f64, received as f64)
 }
 
-/// The error of the mean to expect of so many samples, in standard deviations of the delay.
+/// The expected error of the mean of this number of samples, in standard deviations of the delay.
 fn error((samples, received): (f64, f64)) -> f64 {
     ((1.0 / samples) * (1.0 - samples / received)).sqrt()
 }
@@ -148,7 +148,7 @@ fn three_epochs_after_losses_change_the_error_is_near_that_of_the_best_probabili
         made += errors.made;
         epochs += errors.epochs;
     }
-    // The errors that were made are those to expect of so many samples.
+    // The actual errors equal the expected errors of this number of samples.
     let made = (made / epochs).sqrt();
     assert!((0.88..=1.12).contains(&made), "{made} over {epochs} epochs");
 }
@@ -173,7 +173,7 @@ fn what_is_announced_is_what_is_shown() {
     assert!((600.0..900.0).contains(&losses.unwrap()), "{losses:?}");
     let shares: Vec<f64> = lda.banks().map(|bank| bank.probability).collect();
     assert!((shares[2] - 104.0 / 750.0).abs() < 0.03, "{shares:?}");
-    // Nothing comes back: the other end has nothing to follow.
+    // Without reports, the sender has no losses to follow.
     let (other, losses) = bench.switches[1].exchange.machine.lda();
     assert_eq!(
         (other, losses),
@@ -197,7 +197,7 @@ fn a_fault_and_a_new_session_keep_what_is_known_of_the_path() {
     bench.switches[0].exchange.start_anew();
     bench.epoch();
     assert_eq!(bench.switches[0].exchange.machine.lda().0, &before);
-    // Until the session is there again.
+    // Until there is a session again.
     for _ in 0..14 {
         bench.epoch();
     }

@@ -125,7 +125,7 @@ pub struct Switch {
     /// Frames that were not authenticated, and why.
     pub refused: Vec<Refusal>,
     open: [Option<Box<WireShard>>; 2],
-    /// The LDA of what leaves in the next epoch.
+    /// The LDA for the next epoch of outgoing packets.
     coming: LdaLayout,
 }
 
@@ -175,7 +175,7 @@ impl Switch {
             }
             self.verifier.end();
             self.sessions = None;
-            // What was open is over; the next epoch begins somewhere in its middle.
+            // The open epoch ends; the next begins in its middle.
             for (end, open) in [End::Sender, End::Receiver].into_iter().zip(&mut self.open) {
                 *open = open.take().or_else(|| self.worker.take_empty(end));
                 let Some(shard) = open else { continue };
@@ -243,7 +243,7 @@ pub fn whole(ns: f64) -> i64 {
     ns as i64
 }
 
-/// What is true of an epoch.
+/// True figures of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Truth {
     pub sent: u64,
@@ -260,7 +260,7 @@ pub struct Traffic {
     pub loss: f64,
     /// Packets on either side of each rollover that the receiver counts on the other.
     pub misplaced: usize,
-    /// What the second switch's clock is ahead by.
+    /// By how much the second switch's clock is ahead.
     pub offset_ns: i64,
     /// What every packet takes at least, there and back, and its mean wait.
     pub base_ns: [f64; 2],
@@ -328,7 +328,7 @@ impl Bench {
         Self::new([settings(1), settings(2)])
     }
 
-    /// One poll of both, and what they sent.
+    /// Polls both once; returns the frames that they sent.
     pub fn step(&mut self) {
         self.now.tai_ns += STEP_NS;
         self.now.monotonic_ns += STEP_NS;
@@ -460,7 +460,7 @@ impl Bench {
             switch.rollover(End::Sender, self.epoch);
             switch.rollover(End::Receiver, self.epoch);
         }
-        // The markers say how the sender spreads packets.
+        // The markers carry the sender's layout.
         for (from, to) in [(0, 1), (1, 0)] {
             let lda = self.switches[from].coming.clone();
             for (switch, end) in [(from, End::Sender), (to, End::Receiver)] {

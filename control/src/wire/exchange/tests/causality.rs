@@ -49,7 +49,7 @@ fn every_impossible_epoch_is_marked_in_both_directions_and_no_other() {
             "{:?}",
             status.receiving[0].fates
         );
-        // The other end says the same of what this one sends.
+        // The other end reports the same for packets of this end.
         assert_eq!(status.sending[0].fates[EpochFate::Clock as usize], 4);
         let outcome = status.receiving[0].usable.unwrap().outcome.unwrap();
         assert!(outcome.chosen.unwrap().mean_ns > 20_000.0);
@@ -70,7 +70,7 @@ fn delays_shorter_than_the_path_is_known_to_take_are_marked() {
     bench.establish();
     (0..4).for_each(|_| bench.epoch());
     assert_eq!(marked(&bench), [0, 0]);
-    // Far above zero, and within what a queue may add: only who knows the path sees it.
+    // Far above zero, and as small as a queue's delay: only detectable if the path's least delay is known.
     bench.traffic.offset_ns = -5_000;
     (0..3).for_each(|_| bench.epoch());
     bench.steps(120);

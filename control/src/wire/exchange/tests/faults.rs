@@ -15,7 +15,7 @@ use super::*;
 use crate::contain::{Point, inject};
 use contract::wire::handover::{FRAMES_MAX, SHARDS_PER_END, wire_handover};
 
-/// Loses the first so many fragments after each time it is filled up.
+/// Loses this number of fragments each time it is refilled.
 fn losing(left: &Rc<Cell<u32>>) -> Fault {
     let left = Rc::clone(left);
     Box::new(move |_, kind, _| {
@@ -135,7 +135,7 @@ fn a_sender_that_fell_behind_sends_nothing_twice() {
     fragments.set(0);
     (0..EPOCHS).for_each(|_| bench.epoch());
     let usual = fragments.get();
-    // An epoch takes most of the next to send: it is asked for before all of it has gone.
+    // Sending an epoch takes most of the next epoch: it is requested before all of it has been sent.
     let mut narrow = [settings(1), settings(2)];
     for settings in &mut narrow {
         settings.frames.bytes_per_s = 140_000;
@@ -147,7 +147,7 @@ fn a_sender_that_fell_behind_sends_nothing_twice() {
     let sender = bench.switches[0].status().counters;
     assert!(sender.requests_answered > 0);
     let sent = fragments.get();
-    // Some are asked for while they are under way.
+    // Some are requested while they are in flight.
     assert!(sent <= usual + usual / 20, "{sent} instead of {usual}");
 }
 
@@ -240,7 +240,7 @@ fn a_fall_of_the_floor_spoils_its_epoch_and_a_rise_is_only_told() {
     assert_eq!(status.receiving[0].latest.unwrap().fate, EpochFate::Usable);
 }
 
-/// Epochs after which a session is there again, and an epoch was measured from end to end.
+/// Number of epochs after which there is a session again, and an epoch has been measured from end to end.
 const RECOVERY: usize = 14;
 
 #[test]

@@ -66,7 +66,7 @@ fn a_silent_peer_is_lost_and_found_again() {
     bench.fault = Box::new(|_, _, _| vec![(0, false)]);
     bench.establish();
     bench.epoch();
-    // What the worker had open may be of long before.
+    // The worker's open epoch may be an old one.
     bench.epoch += 1_000;
     (0..5).for_each(|_| bench.epoch());
     bench.steps(30);
@@ -282,7 +282,7 @@ fn keys_are_changed_at_one_end_after_the_other_and_nothing_is_lost() {
     assert_eq!(usable, 20);
 }
 
-/// Ends with what each expects of the other.
+/// Two ends, each with its expectations of the other.
 fn expecting(of_one: Expected, of_other: Expected) -> Bench {
     let with = |switch, expected| Settings {
         expected,

@@ -13,7 +13,7 @@ use crate::lds::{
 
 const VIRTUAL_CELLS: u32 = 5;
 
-/// Flows whose packets wait in one queue that fills and empties, and what references know of it.
+/// Flows whose packets wait in one queue that fills and empties, and the references' means.
 struct Queue {
     cells: DelayCells,
     columns: Vec<u32>,
@@ -162,7 +162,7 @@ fn losses_make_it_doubt_and_known_means_help() {
             assert!(covered.0 > 0.98 && covered.1 > 0.98, "{what}: {covered:?}");
             let known = median(known);
             let (joint, hybrid) = (median(joint.errors), median(hybrid.errors));
-            // Where losses leave few cells of large flows it gets worse by what they say.
+            // If losses leave few cells of large flows, their estimates make it worse.
             let limit = if large && loss > 0.0 { 1.4 } else { 1.1 };
             assert!(
                 hybrid <= limit * known.min(joint),

@@ -167,14 +167,14 @@ impl Truth {
         self.errors(&decoded.flows).into_iter().fold(0.0, f64::max)
     }
 
-    /// Over flows of at least so many packets.
+    /// Over flows with a minimum number of packets.
     pub fn median_error(&self, flows: &[FlowDelay], least: f64) -> f64 {
         let errors = self.errors(flows).into_iter().zip(&self.packets);
         let large = errors.filter(|&(_, &packets)| packets >= least);
         median(large.map(|(error, _)| error).collect())
     }
 
-    /// Share of flows whose truth lies within so many deviations, and half a tick.
+    /// Share of flows whose true mean is within this number of deviations plus half a tick.
     pub fn coverage(&self, decoded: &Decoded, deviations: f64) -> f64 {
         let within = |(flow, mean): &(&FlowDelay, &f64)| {
             let bound = deviations * flow.variance_ticks2.sqrt() + 0.5;

@@ -43,8 +43,7 @@ pub(super) fn frames() -> [Vec<u8>; 9] {
     ]
 }
 
-/// Seals `body` as frame `sequence` of its kind, and compares; then opens the vector, parses it
-/// and writes it again.
+/// Seals `body` as frame `sequence` of its kind, and compares; then opens the vector, parses it and writes it back.
 fn check(sequence: u64, body: &impl Body, vector: &[u8]) {
     let (mut sealer, mut verifier) = pair();
     for _ in 1..sequence {
@@ -127,7 +126,7 @@ fn frames_are_as_documented() {
     check(18, &floor, &vector!("floor"));
 }
 
-/// What the ends of a wire say by number, they say in every version alike.
+/// Numbers in frames have the same meaning in every version.
 #[test]
 fn numbers_mean_what_they_meant_in_the_first_version() {
     let (_, mut verifier) = pair();

@@ -1,4 +1,4 @@
-//! What is written is read, and what is read is written again.
+//! Bodies are the same after writing and reading them, and after reading and writing them.
 
 use super::*;
 use measure::cell::Cell;
@@ -45,7 +45,7 @@ prop_compose! {
     }
 }
 
-/// Sends a body over; `parsed` is asked for what came out of it.
+/// Sends a body; `parsed` converts the received one.
 fn check<B: Body>(body: &B, parsed: impl Fn(Message<'_>) -> bool) -> Result<(), TestCaseError> {
     let (mut sealer, mut verifier) = pair();
     let bytes = seal(&mut sealer, body);
@@ -301,8 +301,8 @@ fn fragments_of_other_synopses_are_refused() {
     }
 }
 
-/// Both ends of a wire: the receiver decodes what arrives of the sender's half, and a lost
-/// fragment costs its own cells only.
+/// Both ends of a wire: the receiver decodes the received part of the sender's half, and a lost fragment affects only
+/// its own cells.
 #[test]
 fn a_lost_fragment_costs_its_cells_only() {
     let layout = LdsLayout::new(50, 1, &[1.0, 1.0]).unwrap();

@@ -1,4 +1,4 @@
-//! What the page should show, by what the API says.
+//! The expected content of the page, from the API.
 
 use contract::units::{bytes, count, duration_ns, rate};
 use serde_json::Value;
@@ -138,7 +138,7 @@ pub fn flows(switch: &Daemon, query: &str) -> Option<(Option<u64>, Expected)> {
         rates("packets/s", last["packets"].as_f64());
         rates("bit/s", last["bytes"].as_f64().map(|octets| octets * 8.0));
         rates("lost/s", last["lost_packets"].as_f64());
-        // An estimate is shown only where the exact mean is not known.
+        // An estimate is shown only if the exact mean is unknown.
         let [mean, bound] = if last["mean_ns"].is_null() {
             [&estimate["mean_ns"], &estimate["bound_ns"]]
         } else {

@@ -1,4 +1,5 @@
-//! The page of a snapshot that is made by hand: a rise and its time, names that are no markup, and everything that a switch may say.
+//! The page of a constructed snapshot: a rise and its time, names that must not become markup, and all possible states
+//! of a switch.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ fn serve(mut snapshot: Snapshot) -> (Running, JoinHandle<()>) {
     (running, goes_on)
 }
 
-/// The three rises of one segment are one incident, with what is known of its cause.
+/// The three rises of one segment are one incident, with evidence for its cause.
 fn incident(page: &mut Page) {
     let cells = page.cells().unwrap();
     let shown = |column: &str| &*cells[&format!("{MARKUP} west all incident | {column}")][1];
@@ -164,7 +165,7 @@ fn what_is_slow_is_named_with_the_time_since_when_and_names_are_text() {
         page.pictures(&format!("made-{}", view.replace('/', "-")))
             .unwrap();
     }
-    // No epoch ends any more: what it says is old, and the page says so.
+    // No epoch ends any more: the figures are old, and the page says so.
     goes_on.join().unwrap();
     page.browser
         .wait_for("document.body.dataset.state === 'still'")
@@ -244,7 +245,7 @@ fn scales(page: &mut Page) {
     assert_eq!(scales, serde_json::json!(["log", "linear"]));
 }
 
-/// A switch that has measured nothing yet says so in every view; nothing is 0 that is not known.
+/// A switch that has measured nothing yet says so in every view; unknown values are not shown as 0.
 #[test]
 fn a_switch_without_anything_has_empty_views() {
     let folder = tempfile::tempdir().unwrap();

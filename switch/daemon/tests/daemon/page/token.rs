@@ -118,7 +118,8 @@ fn keys(page: &mut Page) {
     );
 }
 
-/// The search chooses among the rows of a view; in that of flows it finds by prefix, by port of the switch and by a part of the name, and says what it does not understand.
+/// The search filters the rows of a view. Flows are found by prefix, by port of the switch and by a part of the name,
+/// and words that are not understood are reported.
 fn searches(page: &mut Page) {
     press(page, "/");
     wait(page, "document.activeElement?.id === 'search'");

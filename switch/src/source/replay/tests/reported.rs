@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is said of a capture before it is replayed.
+/// Messages about a capture before it is replayed.
 fn warnings(replay: &Replay) -> Vec<String> {
     replay.warnings().iter().map(ToString::to_string).collect()
 }

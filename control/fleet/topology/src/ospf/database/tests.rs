@@ -148,7 +148,7 @@ fn nodes_say_what_they_are() {
         .map(|router| view.topology.name(router))
         .collect();
     assert_eq!(names, ["10.255.0.1", "10.255.0.2", "10.255.0.3"]);
-    // Gone, and the planner can read what is left.
+    // The link is gone, and the planner can read the rest.
     let header = Lsa::parse(&lsa(OPAQUE_AREA, [OPAQUE_TYPE, 0, 0, 0], id(3), &[]))
         .unwrap()
         .header;
