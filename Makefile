@@ -304,7 +304,7 @@ loom: setup-test ## Check thread interleavings of the control core with loom; PR
 	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) nextest run --workspace --test orderings --features control/loom --locked
 
 .PHONY: install
-install: ## Install the programs and the plugin into PREFIX (default /usr/local)
+install: setup-run ## Install the programs and the plugin into PREFIX (default /usr/local)
 	$(CARGO) build --release --locked -p daemon -p console -p plugin -p vhost -p probe -p station
 	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier target/release/vernier-probe \
 	  target/release/vernier-station
