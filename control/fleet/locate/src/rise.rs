@@ -216,6 +216,13 @@ const MEMORY_PACKETS: f64 = 1e8;
 /// Losses that the usual rate has beyond those seen: what a history without losses does not exclude.
 const UNSEEN_LOSSES: f64 = 3.0;
 
+/// Share of lost packets that is a rise without a history, in each of several intervals.
+const OUTAGE_SHARE: f64 = 0.9;
+/// Least number of packets in these intervals.
+const OUTAGE_PACKETS: f64 = 100.0;
+/// Least time from the first of these intervals to the last, unless no more intervals are kept.
+const OUTAGE_MS: u64 = 10_000;
+
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Losses {
     time_ms: u64,
@@ -268,7 +275,7 @@ impl Loss {
             self.sent += oldest.sent;
             self.lost += oldest.lost;
         }
-        self.raised = self.compare(nats);
+        self.raised = self.compare(nats).or_else(|| self.outage());
         if self.raised.is_some() {
             self.in_block = 0;
             return;
@@ -290,6 +297,31 @@ impl Loss {
         Some((sum(|value| value.sent), sum(|value| value.lost)))
     }
 
+    /// Whether there is enough history to know the usual share.
+    fn is_ready(&self) -> bool {
+        self.tails.blocks() >= BLOCKS_MIN && self.sent > 0.0
+    }
+
+    /// Whether nearly all packets are lost although there is no history yet.
+    fn outage(&mut self) -> Option<Raised> {
+        let is_lost = |value: &&Losses| value.lost >= OUTAGE_SHARE * value.sent;
+        let run = self.recent.iter().rev().take_while(is_lost).count();
+        let first = self.recent.len() - run;
+        let (sent, lost) = self.sums(first);
+        let since_ms = self.recent.get(first)?.time_ms;
+        let lasted_ms = self.recent.back()?.time_ms.saturating_sub(since_ms);
+        let is_long = lasted_ms >= OUTAGE_MS || run == RECENT_LOSSES;
+        (is_long && sent >= OUTAGE_PACKETS && !self.is_ready()).then(|| {
+            self.tails.begin_rise();
+            Raised {
+                since_ms,
+                usual: 0.0,
+                end: lost / sent / 4.0,
+                intervals: 0,
+            }
+        })
+    }
+
     fn compare(&mut self, nats: f64) -> Option<Raised> {
         let usual = self.lost / self.sent.max(1.0);
         let possible = (self.lost + UNSEEN_LOSSES) / self.sent.max(1.0);
@@ -301,7 +333,7 @@ impl Loss {
             let rise = lost / sent.max(1.0) - usual;
             let level = self.tails.level(at, of_block).max(LOSS_RISE_MIN);
             let level = level.max(unseen(UNSEEN_LOSS_RISE, self.tails.blocks()));
-            let is_trusted = self.tails.blocks() >= BLOCKS_MIN && self.sent > 0.0;
+            let is_trusted = self.is_ready();
             let is_improbable = nats_of(lost, possible * sent) > nats;
             if is_trusted && is_improbable && rise > level {
                 self.tails.begin_rise();
@@ -393,5 +425,25 @@ mod tests {
             assert_eq!(since_ms, (second >= 1_002).then_some(1_000_000), "{second}");
         }
         assert!(detector.usual() < 1e-3);
+    }
+
+    #[test]
+    fn an_outage_needs_no_history_but_ten_seconds() {
+        // Of 50 packets a second, `lost` are lost for `of_seconds`, then none.
+        let found = |lost: u64, of_seconds: u64| {
+            let mut detector = Loss::default();
+            let seconds = (0..60).filter(|&second| {
+                let lost = if second < of_seconds { lost } else { 0 };
+                detector.add(second * 1_000, 50, lost, 23.0);
+                detector.raised().is_some()
+            });
+            (seconds.collect::<Vec<_>>(), detector.is_ready())
+        };
+        let (raised, is_ready) = found(49, 30);
+        // It is over when a quarter of the packets of the last twelve seconds are lost.
+        assert_eq!((raised[0], raised.len()), (10, 29), "{raised:?}");
+        assert!(!is_ready);
+        assert!(found(49, 10).0.is_empty());
+        assert!(found(44, 60).0.is_empty());
     }
 }

@@ -44,6 +44,8 @@ pub struct Fleet {
     begin_ns: u64,
     length_ns: u64,
     epoch: u64,
+    /// Packets of 1,000 that the wire at fault loses.
+    lost: i64,
 }
 
 impl Fleet {
@@ -53,6 +55,7 @@ impl Fleet {
             begin_ns: station::now_unix_ns() - (LEARN + more) * length_ns,
             length_ns,
             epoch: 0,
+            lost: 0,
         }
     }
 
@@ -81,7 +84,11 @@ impl Fleet {
             let is_into = peer == AT && number == AT + 1;
             let is_out = peer == AT + 1 && number == AT;
             let more = |is_there: bool| if is_there { added_ns } else { 0.0 };
-            let incoming = segment(Kind::Wire, port + 2, port, into + more(is_into));
+            let mut incoming = segment(Kind::Wire, port + 2, port, into + more(is_into));
+            if is_into {
+                incoming.lost = self.lost;
+                incoming.samples -= self.lost.unsigned_abs();
+            }
             let outgoing = segment(Kind::Wire, port, port + 2, out + more(is_out));
             segments.extend([incoming, outgoing]);
             neighbours.push(Neighbour {
@@ -225,6 +232,24 @@ fn a_fault_is_found_within_three_reports_and_outlives_a_station() {
     assert_flow(&third);
 
     assert_silence(&mut fleet, &reporter, &third);
+}
+
+#[test]
+fn an_outage_is_found_within_half_a_minute_of_the_first_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let reporter = Reporter::new(&server);
+    let mut fleet = Fleet::new(1_000_000_000, 0);
+    fleet.lost = 990;
+    fleet.send(&reporter, SWITCHES, 30, 0.0);
+    fleet.settle(&station, SWITCHES);
+    let named = [("s2:east > s3:west".to_owned(), "loss".to_owned())];
+    assert_eq!(risen(&station), named);
+    let path = station.json("/api/v1/blame?from=s1:west&to=s4:east");
+    let cause = &path["paths"][0]["causes"][0];
+    assert_eq!(cause["title"], named[0].0, "{path}");
+    assert!(cause["rise"].as_f64().unwrap() > 0.9, "{cause}");
 }
 
 /// The last switch ends: that is no fault of the network.
