@@ -152,6 +152,9 @@ pub struct StationSegment {
     pub method: String,
     /// Age of the figures: seconds since the end of their epoch.
     pub age_s: f64,
+    /// Since when the switch is silent and the figures are out of date, in seconds since 1970 (UTC); `None` if it reports.
+    #[serde(default)]
+    pub silent_since_unix_s: Option<f64>,
     /// The figures.
     #[serde(flatten)]
     pub figures: SegmentFigures,
@@ -232,13 +235,16 @@ pub struct PathAnswer {
     pub switches: Vec<String>,
     /// Its segments.
     pub chain: Vec<Hop>,
-    /// The sum of the covered segments. Means, variances and bounds add; the share of packets that pass is the
+    /// The sum of the segments that are measured now. Means, variances and bounds add; the share of packets that pass is the
     /// product. `packets` and `samples` are the smallest of all segments. The percentile of a sum is unknown.
     pub sum: SegmentFigures,
-    /// Share of packets lost on the covered segments, 0 to 1.
+    /// Share of packets lost on these segments, 0 to 1.
     pub loss_ratio: f64,
-    /// Whether every segment is covered.
+    /// Whether every segment is measured now. If not, the sum is incomplete.
     pub is_covered: bool,
+    /// Switches and wires on the path that have failed.
+    #[serde(default)]
+    pub failed: Vec<Failure>,
     /// End-to-end measurements, if any.
     pub end_to_end: Vec<StationSegment>,
 }
@@ -251,8 +257,12 @@ pub struct Hop {
     /// `inside`, `wire`, `around`, `probe`, `round_trip` (half of a probe's round trip, because clocks are not
     /// synchronised) or `uncovered` (nothing measures it).
     pub kind: String,
-    /// What would cover an uncovered part; or that the figures are of a round trip.
+    /// What would cover an uncovered part, that the figures are of a round trip, or why they are out of date.
     pub hint: Option<String>,
+    /// Since when the figures are out of date, in seconds since 1970 (UTC), because the switch sends no reports or the wire's
+    /// session is lost. The sum excludes them. `None` if they are current.
+    #[serde(default)]
+    pub stale_since_unix_s: Option<f64>,
     /// Age of the figures: seconds since the end of their epoch, the oldest if several segments were combined.
     pub age_s: Option<f64>,
     /// Combined over classes, and over all ports where packets may have arrived.
@@ -277,6 +287,26 @@ pub struct Joined {
     pub packets: u64,
 }
 
+impl Hop {
+    /// Whether it has current figures.
+    pub fn is_covered(&self) -> bool {
+        self.figures.is_some() && self.stale_since_unix_s.is_none()
+    }
+}
+
+/// A dead switch, whose reports stopped while other switches report, or a wire that nothing passes. Finding it takes no history.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Failure {
+    /// The switch, `edge-2`, or the wire in one direction, `edge-1:wan > edge-2:wan`.
+    pub place: String,
+    /// `switch` or `wire`.
+    pub kind: String,
+    /// Time of the failure, in seconds since 1970 (UTC).
+    pub since_unix_s: f64,
+    /// Why the station concludes that, in words.
+    pub words: String,
+}
+
 /// All risen delays and losses in the fleet, and faults of measuring.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
@@ -290,6 +320,9 @@ pub struct Blame {
     /// The worst of them, at most `limit`. To compare with delays, a share of lost packets counts as that share of a
     /// second, the least time after which TCP retransmits (RFC 6298, section 2.4).
     pub risen: Vec<Risen>,
+    /// Switches and wires that have failed, by place.
+    #[serde(default)]
+    pub failed: Vec<Failure>,
     /// Faults of measuring, by place.
     pub faults: Vec<MeasuringFault>,
 }
@@ -367,6 +400,9 @@ pub struct PathBlame {
     /// Whether the difference is within that bound. If not, something between the segments is not measured, or a
     /// clock is off.
     pub is_difference_explained: Option<bool>,
+    /// Switches and wires that have failed.
+    #[serde(default)]
+    pub failed: Vec<Failure>,
     /// Segments that rose, largest share first.
     pub causes: Vec<BlameCause>,
     /// Share of the end-to-end delay's rise not found in any segment, 0 to 1; `None` if it did not rise.

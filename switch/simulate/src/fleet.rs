@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Faults occur for [`FAULTY_S`], then none for [`QUIET_S`]; hostile senders never stop. At the end of a quiet time
-//! every honest switch must be shown correctly and up to date, and memory must be within its limits.
+//! every honest switch must be shown correctly and up to date, none may be shown as failed, and memory must be within its
+//! limits. At the end of the world one switch dies, and every station must name it.
 #![allow(
     clippy::missing_panics_doc,
     clippy::cast_possible_truncation,
@@ -30,6 +31,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use report::msp::{Health, Kind, Neighbour, Report, Segment};
 use report::subject;
+use station::blame::Blamer;
 use station::bus::{Bus, StoreError};
 use station::fleet::Fleet;
 use station::histories::Room;
@@ -48,8 +50,11 @@ pub const FAULTY_S: u64 = 40;
 /// Duration of the quiet time after it.
 pub const QUIET_S: u64 = 10;
 
-/// Duration of a world, enough for two closed minutes.
-pub const LIFE_S: u64 = 200;
+/// Duration of a world: two closed minutes, and the time after a switch has died.
+pub const LIFE_S: u64 = 200 + DEATH_S;
+
+/// Time within which a switch that died must be named.
+const DEATH_S: u64 = 30;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const BEGIN_NS: u64 = 1_700_000_000 * SECOND_NS;
@@ -98,6 +103,8 @@ pub struct World {
     sites: Vec<Site>,
     /// The stations that own the partitions with even and with odd numbers.
     owner_of: [usize; 2],
+    /// The honest switch that has died.
+    dead: Option<usize>,
     trace: Trace,
     figures: Figures,
     now_s: u64,
@@ -126,6 +133,7 @@ impl World {
             server: Server::new(64 << 10, BEGIN_NS),
             sites: (0..STATIONS).map(|_| Site::new()).collect(),
             owner_of: [0, 1],
+            dead: None,
             trace: Trace::new(),
             figures: Figures::default(),
             now_s: 0,
@@ -147,19 +155,24 @@ impl World {
             self.now_s += 1;
             self.server.lock().now_unix_ns = BEGIN_NS + self.now_s * SECOND_NS;
             let in_phase = self.now_s % (FAULTY_S + QUIET_S);
-            if (1..FAULTY_S).contains(&in_phase) {
+            let is_quiet = self.now_s > LIFE_S - DEATH_S;
+            if is_quiet && self.dead.is_none() {
+                self.dead = Some(self.random.random_range(0..HONEST));
+            }
+            if !is_quiet && (1..FAULTY_S).contains(&in_phase) {
                 self.befall();
             } else {
                 self.server.lock().faults.clear();
             }
-            for switch in 0..self.honest.len() {
+            let lives = |switch: &usize| Some(*switch) != self.dead;
+            for switch in (0..HONEST).filter(lives).collect::<Vec<_>>() {
                 self.report(switch);
             }
             for sender in 0..self.hostile.len() {
                 self.attack(sender);
             }
             self.work();
-            if in_phase == 0 {
+            if in_phase == 0 || self.now_s == LIFE_S {
                 self.figures.count(Count::Checks, 1);
                 violation = self.check().err();
             }
@@ -299,6 +312,7 @@ impl World {
                 self.trace.fold(&counts.unwrap_or_default());
             }
             self.check_path(&states)?;
+            self.check_failures(&states)?;
             let bytes = states.iter().map(State::encoded_len).max().unwrap_or(0);
             let (located, minutes) = (site.room.segments(), site.fleet.minutes_bytes());
             let is_small = bytes <= STATE_BYTES_MAX
@@ -329,10 +343,26 @@ impl World {
         let is_right = paths.as_ref().is_ok_and(|paths| {
             let path = &paths.paths[0];
             let mean_ns = path.sum.mean_ns.unwrap_or_default();
-            path.switches == names && (mean_ns - expected_ns).abs() <= 1.0
+            let is_sum = (mean_ns - expected_ns).abs() <= 1.0;
+            path.switches == names && path.is_covered == is_sum && is_sum == self.dead.is_none()
         });
         holds("path", is_right, || {
             format!("from {from} to {to}: {paths:?}")
+        })
+    }
+}
+
+impl World {
+    /// Checks that the honest switch that died has failed, and no other honest switch or wire.
+    fn check_failures(&self, states: &[State]) -> Check {
+        let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
+        let failed = Blamer::new(states, now_ns, |_| true).all(None, 1).failed;
+        let is_hostile = |place: &str| self.hostile.iter().any(|name| place.contains(&**name));
+        let failed = failed.iter().map(|failed| &*failed.place);
+        let failed: Vec<&str> = failed.filter(|place| !is_hostile(place)).collect();
+        let dead = self.dead.map(|dead| &*self.honest[dead].name);
+        holds("failed", failed == dead.as_slice(), || {
+            format!("{failed:?} have failed, and {dead:?} is dead")
         })
     }
 }
@@ -517,7 +547,14 @@ impl World {
         };
         let mut segments = vec![segment(Kind::Inside, 0, 1), segment(Kind::Inside, 1, 0)];
         let mut neighbours = Vec::new();
-        let mut join = |port, peer| neighbours.push(wire(port, peer, 1 - port));
+        let dead = self.dead.map(|dead| dead as u32 + 1);
+        let mut join = |port, peer| {
+            let mut wire = wire(port, peer, 1 - port);
+            if dead == Some(peer) {
+                "lost".clone_into(&mut wire.session);
+            }
+            neighbours.push(wire);
+        };
         if switch.number > 1 {
             join(0, switch.number - 1);
             segments.push(segment(Kind::Wire, 2, 0));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use records::station::Risen;
 use reporting::write_page;
 use testkit::frr::{Link, TOY};
@@ -110,6 +110,8 @@ impl Testbed<'_> {
         while began.elapsed() < duration {
             self.check()?;
             let blame = self.answers.blame()?;
+            let failed = &blame.failed;
+            ensure!(failed.is_empty(), "failed without a fault: {failed:?}");
             for risen in &blame.risen {
                 if present.contains(&key(risen)) {
                     continue;

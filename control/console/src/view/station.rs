@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use contract::units::{count, duration_ns};
 use records::snapshot::title;
-use records::station::{Blame, BlamedHop, FlowPath, Level, MeasuringFault, PathBlame, PathBlames};
+use records::station::{
+    Blame, BlamedHop, Failure, FlowPath, Level, MeasuringFault, PathBlame, PathBlames,
+};
 use records::station::{Missing, Paths, SegmentFigures, StationSegments};
 
 use super::flows::more;
@@ -38,16 +40,19 @@ const HOPS: Table = Table::new(
 
 /// The chain of every path.
 pub fn paths(page: &mut Page, answer: &Paths) {
+    let now_s = now_s();
     for (n, path) in (1..).zip(&answer.paths) {
         page.say(&route(n, answer.paths.len(), &path.switches));
+        page.say(&failures(&path.failed, now_s));
         let hops = path.chain.iter().map(|hop| {
             let figures = hop.figures.as_ref();
-            row(hop.title.clone(), &hop.kind, figures, hop.age_s)
+            let row = row(hop.title.clone(), &hop.kind, figures, hop.age_s);
+            marked(row, hop.stale_since_unix_s)
         });
         let of = if path.is_covered {
             "sum"
         } else {
-            "sum of the covered"
+            "sum, incomplete"
         };
         let mut sum = row(of.to_owned(), "", Some(&path.sum), None);
         sum[5] = percent(path.loss_ratio);
@@ -106,6 +111,14 @@ fn row(
     ]
 }
 
+/// Marks a row whose figures are out of date.
+fn marked(mut row: [String; 7], stale_since_unix_s: Option<f64>) -> [String; 7] {
+    if stale_since_unix_s.is_some() {
+        row[0] += " (old)";
+    }
+    row
+}
+
 fn age(age_s: f64) -> String {
     format!("{age_s:.1} s")
 }
@@ -116,7 +129,8 @@ pub fn segments(page: &mut Page, answer: &StationSegments) {
         let title = title(&segment.from, &segment.to, &segment.class);
         let title = format!("{}: {title}", segment.switch);
         let (figures, age_s) = (Some(&segment.figures), Some(segment.age_s));
-        row(title, &segment.kind, figures, age_s)
+        let row = row(title, &segment.kind, figures, age_s);
+        marked(row, segment.silent_since_unix_s)
     });
     page.table(&CHAIN, rows);
     more(page, answer.matching, answer.segments.len());
@@ -166,6 +180,7 @@ pub fn blame(page: &mut Page, answer: &Blame) {
 }
 
 fn fleet(page: &mut Page, answer: &Blame, now_s: f64) {
+    page.say(&failures(&answer.failed, now_s));
     if !answer.risen.is_empty() {
         let rows = answer.risen.iter().map(|risen| {
             let amount = |value| amount(&risen.signal, value);
@@ -185,6 +200,7 @@ fn fleet(page: &mut Page, answer: &Blame, now_s: f64) {
     }
     page.say(&faults(&answer.faults, now_s));
     let risen = match answer.matching {
+        0 if !answer.failed.is_empty() => "nothing else is above what is usual".to_owned(),
         0 => "nothing is above what is usual".to_owned(),
         1 => "1 rise".to_owned(),
         more => format!("{} rises", count(more)),
@@ -223,6 +239,7 @@ fn one_path(page: &mut Page, path: &PathBlame, now_s: f64) {
         row[0].insert_str(0, "end to end: ");
         row
     });
+    page.say(&failures(&path.failed, now_s));
     page.table(&PATH, hops.chain(sum).chain(whole));
     page.say(&difference(path));
     page.say("\n");
@@ -268,7 +285,7 @@ fn causes(path: &PathBlame, now_s: f64) -> String {
             );
         }
     }
-    if path.causes.is_empty() {
+    if path.causes.is_empty() && path.failed.is_empty() {
         text += if path.chain.iter().all(|hop| hop.is_ready) {
             "No segment is above what is usual.\n"
         } else {
@@ -276,6 +293,23 @@ fn causes(path: &PathBlame, now_s: f64) -> String {
         };
     }
     text
+}
+
+/// `core died 25 s ago: its reports stopped, while another switch still reports.`
+fn failures(failed: &[Failure], now_s: f64) -> String {
+    let line = |failed: &Failure| {
+        let Failure { place, words, .. } = failed;
+        let what = if failed.kind == "wire" {
+            "failed"
+        } else {
+            "died"
+        };
+        format!(
+            "{place} {what} {}: {words}.\n",
+            since(failed.since_unix_s, now_s)
+        )
+    };
+    failed.iter().map(line).collect()
 }
 
 /// Compares the end-to-end delay with the sum.
@@ -419,6 +453,7 @@ mod tests {
             kind: "wire".to_owned(),
             hint: figures.is_none().then(|| "probe this link".to_owned()),
             age_s: figures.is_some().then_some(0.4),
+            stale_since_unix_s: figures.is_some().then_some(1_000.0),
             figures,
             ..Hop::default()
         };
@@ -429,6 +464,7 @@ mod tests {
             ],
             sum: figures,
             loss_ratio: 0.001,
+            failed: vec![dead()],
             ..PathAnswer::default()
         };
         let answer = Paths {
@@ -438,11 +474,23 @@ mod tests {
         let text = Page::plain(false, |page| paths(page, &answer));
         let words = [
             "412 us +-7.40 us",
-            "sum of the covered",
+            "sum, incomplete",
             "0.100 %",
+            "core died ",
+            "ago: its reports stopped, while another switch still reports.",
+            " (old)",
             "edge-2 > core: probe this link",
         ];
         shows(&text, 100, &words);
+    }
+
+    fn dead() -> Failure {
+        Failure {
+            place: "core".to_owned(),
+            kind: "switch".to_owned(),
+            since_unix_s: 1_000.0,
+            words: "its reports stopped, while another switch still reports".to_owned(),
+        }
     }
 
     #[test]
@@ -505,6 +553,7 @@ mod tests {
             matching: 2,
             risen: vec![risen],
             faults: vec![fault],
+            failed: Vec::new(),
         };
         let text = Page::plain(false, |page| fleet(page, &answer, 1_300.0));
         let words = [
@@ -516,6 +565,15 @@ mod tests {
             "segments are watched: 2 rises; of 3 the history is too short to say.",
         ];
         shows(&text, 100, &words);
+        let dead = Blame {
+            failed: vec![dead()],
+            ..Blame::default()
+        };
+        assert_eq!(
+            Page::plain(false, |page| fleet(page, &dead, 1_025.0)),
+            "core died 25 s ago: its reports stopped, while another switch still reports.\n\
+             0 segments are watched: nothing else is above what is usual.\n"
+        );
         let quiet = Page::plain(false, |page| fleet(page, &Blame::default(), 0.0));
         assert_eq!(
             quiet,

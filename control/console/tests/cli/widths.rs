@@ -9,7 +9,7 @@ use measure::packet::{FiveTuple, FlowKey};
 use records::history::Sample;
 use records::snapshot::{FlowList, FlowName, FlowRecord, SegmentName};
 use records::station::{
-    Blame, BlameCause, BlamedHop, FlowHop, FlowPath, Hop, Level, MeasuringFault, Missing,
+    Blame, BlameCause, BlamedHop, Failure, FlowHop, FlowPath, Hop, Level, MeasuringFault, Missing,
     PathAnswer, PathBlame, PathBlames, Paths, Risen, SegmentFigures, StationSegment,
     StationSegments, SwitchState, UncoveredHop,
 };
@@ -295,6 +295,11 @@ fn fleet() -> Blame {
             place: PORTS[0].to_owned(),
             words: "it sends no reports, and nobody else measures the link to it".to_owned(),
             ..MeasuringFault::default()
+        }],
+        failed: vec![Failure {
+            place: PORTS[1].to_owned(),
+            words: "its reports stopped, while 12 other switches still report".to_owned(),
+            ..Failure::default()
         }],
     }
 }

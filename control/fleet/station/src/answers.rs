@@ -59,6 +59,13 @@ impl Station {
         Network::new(states, self.topology().as_deref(), self.clock.now_unix_ns())
     }
 
+    /// Finds what is wrong in the network of these switches now.
+    pub(crate) fn blamer<'s>(&self, states: &'s [Switch]) -> Blamer<'s> {
+        let progress = self.progress.lock();
+        let is_read = |partition| progress.is_read(partition, Instant::now());
+        Blamer::new(states, self.clock.now_unix_ns(), is_read)
+    }
+
     /// What is known of these switches now, with the problems of their numbers on wires.
     fn summaries<'s>(&self, states: &'s [Switch]) -> impl Iterator<Item = SwitchState> + use<'s> {
         let now = self.clock.now_unix_ns();
@@ -308,7 +315,12 @@ fn path(station: &Station, asked: &Ends) -> Result<Paths, Refusal> {
     let paths = station
         .network(&states)
         .paths(&asked.from, &asked.to, asked.class.as_deref());
-    paths.map_err(|error| Refusal::bad_request(error.to_string()))
+    let mut paths = paths.map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let blamer = station.blamer(&states);
+    for path in &mut paths.paths {
+        path.failed = blamer.failed_on(path);
+    }
+    Ok(paths)
 }
 
 /// Of all of the fleet, or from where to where.
@@ -335,7 +347,7 @@ enum Blamed {
 
 fn blame(station: &Station, asked: &BlameQuery) -> Result<Blamed, Refusal> {
     let states = station.fleet.states();
-    let blamer = Blamer::new(&states, station.clock.now_unix_ns());
+    let blamer = station.blamer(&states);
     let class = asked.class.as_deref();
     match (&asked.from, &asked.to) {
         (Some(from), Some(to)) => {
@@ -416,7 +428,7 @@ mod tests {
                 segments: (0..segments).map(segment).collect(),
                 ..Report::default()
             };
-            state.take(&report, 1);
+            state.take(&report, station.clock.now_unix_ns());
             let value = state.encode_to_vec();
             station.fleet.put_state(&key(&state.switch), 1, &value);
         }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use locate::{BOUND_ERRORS, Finding, Hop, Member, Signal, explain, fault, seconds};
 use records::float;
 use records::station::{
-    self, Blame, MeasuringFault, PathAnswer, PathBlame, PathBlames, Paths, Risen,
+    self, Blame, Failure, MeasuringFault, PathAnswer, PathBlame, PathBlames, Paths, Risen,
 };
 use report::msp::{Kind, Neighbour};
 
@@ -19,6 +19,8 @@ use crate::clock::ms;
 use crate::fleet::by_number;
 use crate::place::{Name, Place, label};
 use crate::state::State;
+
+mod failure;
 
 /// A packet lost counts as a delay of so many nanoseconds: the least time after which TCP sends it again (RFC 6298, section 2.4).
 const LOST_NS: f64 = 1e9;
@@ -33,25 +35,14 @@ pub struct Blamer<'s> {
     directions: HashSet<Name<'s>>,
     /// All segments by name, once one was asked for.
     by_name: OnceCell<HashMap<(&'static str, Name<'s>), Place<'s>>>,
+    /// Sorted by place.
+    failed: Vec<Failure>,
     now_unix_ns: u64,
 }
 
-impl<'s> Place<'s> {
-    /// Whether it is a wire that leaves the switch: its end is at the peer.
-    fn is_outgoing(self) -> bool {
-        self.kind() == Kind::Wire && self.ends()[1].contains(':')
-    }
-
-    /// The port of the switch that the wire is at.
-    fn port(self) -> &'s str {
-        let [from, to] = self.ends();
-        if self.is_outgoing() { from } else { to }
-    }
-}
-
 impl<'s> Blamer<'s> {
-    /// All switches, at a time.
-    pub fn new(states: &'s [State], now_unix_ns: u64) -> Self {
+    /// All switches, at a time. `is_read` says whether all reports of a partition have been counted.
+    pub fn new(states: &'s [State], now_unix_ns: u64, is_read: impl Fn(u16) -> bool) -> Self {
         let mut peers = HashMap::new();
         for state in states {
             for other in &state.neighbours {
@@ -62,14 +53,17 @@ impl<'s> Blamer<'s> {
         let places = states.iter().flat_map(State::places);
         let one_way = places.filter(|place| place.kind() == Kind::Probe);
         let measured = one_way.filter(|place| place.known.last.samples > 0);
-        Self {
+        let mut blamer = Self {
             states,
             numbers: by_number(states),
             peers,
             directions: measured.map(Place::name).collect(),
             by_name: OnceCell::new(),
+            failed: Vec::new(),
             now_unix_ns,
-        }
+        };
+        blamer.failed = blamer.failures(is_read);
+        blamer
     }
 
     /// Whether this is the round trip of a probe whose directions are measured, too, each by itself.
@@ -104,9 +98,14 @@ impl<'s> Blamer<'s> {
         ))
     }
 
-    /// What is known of a segment. A wire depends on the clocks of both ends.
+    /// What is known of a segment. A wire depends on both ends and their clocks.
     fn finding(&self, place: Place<'s>) -> Finding {
         let mut finding = place.finding(self.now_unix_ns);
+        if place.stale(&self.numbers, self.now_unix_ns).is_some() {
+            let found = &mut finding.found;
+            (found.present_ns, found.delay, found.loss) = (None, None, None);
+            (finding.deviation_ns, finding.p99_ns) = (None, None);
+        }
         let peer = (place.kind() == Kind::Wire)
             .then(|| self.peer(place.state, place.port()))
             .flatten();
@@ -123,17 +122,7 @@ impl<'s> Blamer<'s> {
     /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`; the class unless it is `all`.
     fn title(&self, place: Place<'s>) -> String {
         let title = if place.kind() == Kind::Wire {
-            let port = place.port();
-            let here = format!("{}:{port}", place.state.switch);
-            let there = self.peer(place.state, port).map_or_else(
-                || "?".to_owned(),
-                |(peer, at)| format!("{}:{at}", peer.switch),
-            );
-            if place.is_outgoing() {
-                format!("{here} > {there}")
-            } else {
-                format!("{there} > {here}")
-            }
+            self.wire_title(place)
         } else if matches!(place.kind(), Kind::Inside | Kind::Around) {
             place.title()
         } else {
@@ -147,6 +136,30 @@ impl<'s> Blamer<'s> {
             format!("{from} > {to}{back}")
         };
         with_class(title, place.class())
+    }
+
+    /// `edge-1:wan > edge-2:wan`.
+    fn wire_title(&self, place: Place<'s>) -> String {
+        let port = place.port();
+        let here = format!("{}:{port}", place.state.switch);
+        let there = self.peer(place.state, port).map_or_else(
+            || "?".to_owned(),
+            |(peer, at)| format!("{}:{at}", peer.switch),
+        );
+        if place.is_outgoing() {
+            format!("{here} > {there}")
+        } else {
+            format!("{there} > {here}")
+        }
+    }
+
+    /// Failures of the switches and wires of a path.
+    pub fn failed_on(&self, path: &PathAnswer) -> Vec<Failure> {
+        let is_on = |failed: &&Failure| {
+            let mut titles = path.chain.iter().map(|hop| &hop.title);
+            path.switches.contains(&failed.place) || titles.any(|title| *title == failed.place)
+        };
+        self.failed.iter().filter(is_on).cloned().collect()
     }
 
     /// Whether the other end of this wire, which measures it, reports it too.
@@ -185,6 +198,7 @@ impl<'s> Blamer<'s> {
             learning,
             matching,
             risen,
+            failed: self.failed.clone(),
             faults: self.faults(),
         }
     }
@@ -232,6 +246,7 @@ impl<'s> Blamer<'s> {
         });
         let mut blame = explain(&hops, end_to_end, now_ms);
         blame.switches.clone_from(&path.switches);
+        blame.failed = self.failed_on(path);
         let sessions = path.chain.iter().filter_map(|hop| self.session_of(hop));
         blame.faults.extend(sessions);
         blame
@@ -331,8 +346,16 @@ impl<'s> Blamer<'s> {
     fn faults(&self) -> Vec<MeasuringFault> {
         let mut faults = Vec::new();
         for state in self.states {
+            let by_place = |failed: &Failure| failed.place.cmp(&state.switch);
+            if self.failed.binary_search_by(by_place).is_ok() {
+                continue;
+            }
             if state.is_silent(self.now_unix_ns) {
-                let words = "it sends no reports: it is down, or cannot be reached";
+                let words = if self.forwards(state) {
+                    "it sends no reports, but its wires are up: it cannot reach NATS"
+                } else {
+                    "it sends no reports: it is down, or cannot be reached"
+                };
                 let since_ms = ms(state.end_unix_ns);
                 faults.push(fault(("silent", words), &state.switch, since_ms));
                 continue;

@@ -8,7 +8,6 @@ use api::prometheus::{Labels, Page, write_families};
 use records::station::{Blame, PathAnswer, SegmentFigures, SwitchState};
 
 use crate::Station;
-use crate::blame::Blamer;
 use crate::path::Network;
 use crate::place::{Name, label};
 use crate::settings::Ends;
@@ -27,9 +26,9 @@ pub fn write(station: &Station, out: &mut dyn io::Write) -> io::Result<()> {
     let now = station.clock.now_unix_ns();
     write_families(&api::process::own_metrics(), out, |page| {
         switches(page, &states, now);
-        segments(page, &states);
+        segments(page, &states, now);
         paths(page, &station.paths, &station.network(&states));
-        blamed(page, &Blamer::new(&states, now).all(None, BLAMED_MAX));
+        blamed(page, &station.blamer(&states).all(None, BLAMED_MAX));
         own(page, station);
     })
 }
@@ -72,7 +71,7 @@ fn switches(page: &mut Page, states: &[State], now_unix_ns: u64) {
 /// One figure of a segment.
 type Figure = fn(&SegmentFigures) -> Option<f64>;
 
-fn segments(page: &mut Page, states: &[State]) {
+fn segments(page: &mut Page, states: &[State], now_unix_ns: u64) {
     let families: [(&str, &str, Figure); 5] = [
         (
             "delay_mean_seconds",
@@ -95,7 +94,9 @@ fn segments(page: &mut Page, states: &[State]) {
         }),
     ];
     for (name, help, of) in families {
-        let places = states.iter().flat_map(State::places);
+        // The last figures of a silent switch would look current.
+        let reporting = states.iter().filter(|state| !state.is_silent(now_unix_ns));
+        let places = reporting.flat_map(State::places);
         let series = places.filter_map(|place| {
             let labels = of_segment(label(place.kind()), place.name());
             Some((labels, of(&place.figures())?))
@@ -131,7 +132,7 @@ fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
     let families: [(&str, &str, PathFigure); 4] = [
         (
             "delay_mean_seconds",
-            "Sum of the mean delays of the segments that are covered.",
+            "Sum of the mean delays of the segments that are measured now.",
             |path| Some(path.sum.mean_ns? / 1e9),
         ),
         ("delay_bound_seconds", "Sum of their bounds.", |path| {
@@ -139,14 +140,14 @@ fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
         }),
         (
             "loss_ratio",
-            "Share of packets lost on the segments that are covered.",
+            "Share of packets lost on the segments that are measured now.",
             |path| (path.sum.packets > 0).then_some(path.loss_ratio),
         ),
         (
             "uncovered_segments",
-            "Segments that nothing measures.",
+            "Segments that nothing measures now.",
             |path| {
-                let uncovered = path.chain.iter().filter(|hop| hop.figures.is_none());
+                let uncovered = path.chain.iter().filter(|hop| !hop.is_covered());
                 Some(uncovered.count() as f64)
             },
         ),

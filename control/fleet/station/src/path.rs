@@ -19,6 +19,7 @@ use topology::{LINKS_MAX, ROUTERS_MAX, Topology, Weight};
 use crate::fleet::by_number;
 use crate::place::{PROBES, Place, label, title};
 use crate::state::{State, Sums};
+use crate::summary::seconds;
 
 /// Most paths of an answer.
 pub const PATHS_MAX: usize = 16;
@@ -328,11 +329,12 @@ impl<'a> Walk<'a> {
         let (sum, loss_ratio) = sum(&chain);
         PathAnswer {
             switches: route.iter().map(|&name| name.to_owned()).collect(),
-            is_covered: chain.iter().all(|hop| hop.figures.is_some()),
+            is_covered: chain.iter().all(Hop::is_covered),
             chain,
             sum,
             loss_ratio,
             end_to_end: self.end_to_end(),
+            failed: Vec::new(),
         }
     }
 
@@ -385,13 +387,14 @@ impl<'a> Walk<'a> {
         };
         let title = format!("{from}:{out} > {to}:{into}");
         let reported = [(to, into, 1), (from, out, 0)].into_iter();
-        let mut hops = reported.filter_map(|(switch, port, end)| {
+        let hops = reported.filter_map(|(switch, port, end)| {
             let is_it =
                 |place: &Place| place.is_of(Kind::Wire, self.class) && place.ends()[end] == port;
             let places = self.network.states.get(switch)?.places();
             self.hop(title.clone(), Kind::Wire, places.filter(is_it))
         });
-        hops.next().unwrap_or_else(|| {
+        // The first that is covered, as `false` is less than `true`.
+        hops.min_by_key(|hop| !hop.is_covered()).unwrap_or_else(|| {
             let hint = "the wire has given no figures yet: see /api/v1/wires of both switches";
             uncovered(title.clone(), hint.to_owned())
         })
@@ -404,18 +407,31 @@ impl<'a> Walk<'a> {
         kind: Kind,
         places: impl Iterator<Item = Place<'p>>,
     ) -> Option<Hop> {
+        let network = self.network;
+        let now_unix_ns = network.now_unix_ns;
         let mut sums = Sums::default();
         let mut joined = Vec::new();
         let mut age_s: f64 = 0.0;
-        for place in places.filter(|place| place.known.last.samples > 0) {
+        let places = places.filter(|place| place.known.last.samples > 0);
+        let places = places.map(|place| (place, place.stale(&network.numbers, now_unix_ns)));
+        let mut places: Vec<_> = places.collect();
+        // Figures that are out of date count only if there are no current ones.
+        if places.iter().any(|(_, stale)| stale.is_none()) {
+            places.retain(|(_, stale)| stale.is_none());
+        }
+        let mut stale = None;
+        for (place, since) in places {
             sums.add(&Sums::of(&place.known.last));
             joined.push(place.joined());
-            age_s = age_s.max(place.age_s(self.network.now_unix_ns));
+            age_s = age_s.max(place.age_s(now_unix_ns));
+            stale = stale.or(since);
         }
+        let (since, why) = stale.unzip();
         (sums.samples > 0).then(|| Hop {
             title,
             kind: label(kind).to_owned(),
-            hint: None,
+            hint: why.map(|why| format!("old figures, not in the sum: {why}")),
+            stale_since_unix_s: since.map(seconds),
             age_s: Some(age_s),
             figures: Some(sums.figures()),
             joined,
@@ -554,13 +570,14 @@ fn uncovered(title: String, hint: String) -> Hop {
         ..Hop::default()
     }
 }
-/// The sum over the hops that are covered, and the share of packets that are lost on the way.
+/// The sum over the hops that are measured now, and the share of packets that are lost on the way.
 ///
 /// Bounds add as they are: those of wires have the clocks' errors in them, which are of one sign for all packets, so that
 /// the root of the sum of squares would be too small. Variances add, as delays of different segments are nearly independent.
 fn sum(chain: &[Hop]) -> (SegmentFigures, f64) {
     let covered: Vec<&SegmentFigures> = chain
         .iter()
+        .filter(|hop| hop.is_covered())
         .filter_map(|hop| hop.figures.as_ref())
         .collect();
     let total = |of: fn(&SegmentFigures) -> Option<f64>| {
@@ -676,10 +693,10 @@ fn own_number(numbers: &HashMap<u32, &State>, state: &State) -> Option<u32> {
 
 /// What is known of one direction by the round trip: it is between none of it and all.
 fn half(mut hop: Hop) -> Hop {
-    hop.hint = Some(
+    hop.hint.get_or_insert_with(|| {
         "half of the round trip; either direction may have all of it: synchronise the clocks of both ends, and say so (`clock.error_ns`)"
-            .to_owned(),
-    );
+            .to_owned()
+    });
     if let Some(figures) = &mut hop.figures {
         let mean_ns = figures.mean_ns.map(|mean_ns| mean_ns / 2.0);
         let bound_ns = figures.bound_ns.map(|bound_ns| bound_ns / 2.0);

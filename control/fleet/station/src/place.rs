@@ -1,5 +1,7 @@
 //! A segment where it is known: with the state of the switch that reports it, whose names it refers to.
 
+use std::collections::HashMap;
+
 use locate::{BOUND_ERRORS, Finding, Found};
 use records::float;
 use records::station::{Joined, SegmentFigures, StationSegment};
@@ -80,6 +82,50 @@ impl<'s> Place<'s> {
         }
     }
 
+    /// Whether it is a wire that leaves the switch: its end is at the peer.
+    pub fn is_outgoing(self) -> bool {
+        self.kind() == Kind::Wire && self.ends()[1].contains(':')
+    }
+
+    /// The port of the switch that the wire is at.
+    pub fn port(self) -> &'s str {
+        let [from, to] = self.ends();
+        if self.is_outgoing() { from } else { to }
+    }
+
+    /// The neighbour at the other end of a wire.
+    pub fn link(self) -> Option<&'s Neighbour> {
+        let mut links = self.state.neighbours.iter();
+        let is_here = |link: &&Neighbour| {
+            link.wire_switch().is_some() && self.state.name(link.port) == self.port()
+        };
+        links.find(is_here).filter(|_| self.kind() == Kind::Wire)
+    }
+
+    /// Returns since when its figures are out of date, in nanoseconds since 1970, and why; `None` if they are current. `numbers`
+    /// has the switches by their numbers on wires.
+    pub fn stale(self, numbers: &HashMap<u32, &State>, now_unix_ns: u64) -> Option<(u64, String)> {
+        let silent = |state: &State| {
+            let words = || format!("{} sends no reports", state.switch);
+            let is_silent = state.is_silent(now_unix_ns);
+            is_silent.then(|| (state.end_unix_ns, words()))
+        };
+        silent(self.state).or_else(|| {
+            let link = self.link()?;
+            let age_ns = self.state.age_ns(self.known.end_unix_ns, now_unix_ns);
+            // A silent peer may still forward: its reports may not reach NATS.
+            if age_ns <= self.state.patience_ns() {
+                return None;
+            }
+            let peer = numbers.get(&link.wire_switch()?);
+            peer.and_then(|peer| silent(peer)).or_else(|| {
+                let session = &link.session;
+                let words = || format!("the wire's session is `{session}`");
+                (session != "established").then(|| (self.known.end_unix_ns, words()))
+            })
+        })
+    }
+
     /// `edge-1: lan>wan`.
     pub fn title(self) -> String {
         title(&self.state.switch, self.ends().map(Some))
@@ -128,6 +174,7 @@ impl<'s> Place<'s> {
             class,
             method: method.to_owned(),
             age_s: self.age_s(now_unix_ns),
+            silent_since_unix_s: self.state.silent_since_unix_s(now_unix_ns),
             figures: self.figures(),
         }
     }

@@ -108,10 +108,14 @@ pub struct Waiting {
     pub acknowledged: u64,
 }
 
+/// How long a look at the backlog is valid.
+const LOOK_MAX: Duration = Duration::from_secs(15);
+
 /// Since when partitions make no progress.
 #[derive(Debug, Default)]
 pub struct Progress {
     partitions: BTreeMap<u16, Standing>,
+    looked: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -124,6 +128,7 @@ struct Standing {
 impl Progress {
     /// Notes the backlog of the partitions. A partition that is not in it has no consumer, and so no owner.
     pub fn see(&mut self, waiting: &BTreeMap<u16, Waiting>, now: Instant) {
+        self.looked = Some(now);
         for partition in 0..PARTITIONS {
             let seen = waiting.get(&partition);
             let standing = self.partitions.entry(partition).or_insert(Standing {
@@ -138,6 +143,14 @@ impl Progress {
             }
             standing.acknowledged = seen.acknowledged;
         }
+    }
+
+    /// Whether no report of a partition waited at the last look, which was not long ago.
+    pub fn is_read(&self, partition: u16, now: Instant) -> bool {
+        let standing = self.partitions.get(&partition);
+        let is_valid = |looked| now.saturating_duration_since(looked) < LOOK_MAX;
+        self.looked.is_some_and(is_valid)
+            && standing.is_some_and(|standing| standing.reports == Some(0))
     }
 
     /// Partitions that stand still, and why, in words.
@@ -202,6 +215,8 @@ mod tests {
             let of = if step < 50 { idle } else { busy };
             progress.see(&all(of, step).collect(), now);
             assert!(progress.standing_still(now).is_empty());
+            assert_eq!(progress.is_read(0, now), step < 50);
+            assert!(!progress.is_read(0, now + LOOK_MAX));
         }
         // One is taken up again and again, and acknowledges nothing; one has no consumer.
         for step in 100..105 {
@@ -216,6 +231,7 @@ mod tests {
             progress.see(&seen, now);
         }
         let now = began + Duration::from_secs(5 * 104);
+        assert!([0, 3, 9].iter().all(|of| !progress.is_read(*of, now)));
         let still = progress.standing_still(now);
         assert_eq!(
             still,

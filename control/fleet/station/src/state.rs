@@ -125,6 +125,10 @@ pub struct State {
     /// note it.
     #[prost(uint64, tag = "40")]
     pub wire_since_unix_ns: u64,
+    /// Since when it has reported without a break, in nanoseconds since 1970, by JetStream's stamps; 0 if an older station wrote the
+    /// state.
+    #[prost(uint64, tag = "41")]
+    pub steady_since_unix_ns: u64,
     /// By how much the last report's own time is later than its date; negative if it is earlier.
     #[prost(sint64, tag = "30")]
     pub clock_off_ns: i64,
@@ -329,6 +333,10 @@ impl State {
         let is_over = minute > self.minute || is_future;
         let closed = is_over.then(|| self.close(minute)).flatten();
         self.reports = self.reports.saturating_add(1);
+        // A server's clock that was set back breaks it, too.
+        if self.is_silent(received_unix_ns) || received_unix_ns < self.steady_since_unix_ns {
+            self.steady_since_unix_ns = received_unix_ns;
+        }
         self.received_unix_ns = received_unix_ns;
         self.end_unix_ns = end_unix_ns;
         self.clock_off_ns = clock::off_ns(report, end_unix_ns);
@@ -508,8 +516,12 @@ impl State {
 
     /// Whether three reports should have come, and two more seconds have passed.
     pub fn is_silent(&self, now_unix_ns: u64) -> bool {
-        let patience = 3 * self.length_ns.min(3_600_000_000_000) + 2_000_000_000;
-        now_unix_ns.saturating_sub(self.received_unix_ns) > patience
+        now_unix_ns.saturating_sub(self.received_unix_ns) > self.patience_ns()
+    }
+
+    /// How long it may send no report before it is silent.
+    pub fn patience_ns(&self) -> u64 {
+        3 * self.length_ns.min(3_600_000_000_000) + 2_000_000_000
     }
 
     /// The name at an index; empty where there is none.

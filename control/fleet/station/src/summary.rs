@@ -33,9 +33,7 @@ pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
         epoch: run.epoch,
         epoch_end_unix_s: seconds(state.end_unix_ns),
         interval_s: seconds(state.length_ns),
-        silent_since_unix_s: state
-            .is_silent(now_unix_ns)
-            .then(|| seconds(state.end_unix_ns)),
+        silent_since_unix_s: state.silent_since_unix_s(now_unix_ns),
         problems,
         clock: health.clock,
         reports: state.reports,
@@ -55,6 +53,15 @@ pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
     }
 }
 
-fn seconds(ns: u64) -> f64 {
+impl State {
+    /// Since when it is silent, in seconds since 1970.
+    pub fn silent_since_unix_s(&self, now_unix_ns: u64) -> Option<f64> {
+        self.is_silent(now_unix_ns)
+            .then(|| seconds(self.end_unix_ns))
+    }
+}
+
+/// Seconds of nanoseconds.
+pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

@@ -87,7 +87,7 @@ fn path(states: &[State], from: &str, to: &str) -> PathBlame {
     let paths = Network::new(states, None, NOW_NS)
         .paths(from, to, None)
         .unwrap();
-    let blamed = Blamer::new(states, NOW_NS).paths(&paths);
+    let blamed = Blamer::new(states, NOW_NS, |_| true).paths(&paths);
     assert_eq!(blamed.paths.len(), 1);
     blamed.paths.into_iter().next().unwrap()
 }
@@ -150,7 +150,7 @@ fn where_segments_are_joined_the_one_that_rose_is_named() {
     assert_eq!(cause.title, "s1: p>q gold");
     assert!((cause.rise - 60_000.0).abs() < 1.0);
     assert!((cause.share_percent - 100.0).abs() < 1e-9);
-    let all = Blamer::new(&states, NOW_NS).all(Some("all"), 9);
+    let all = Blamer::new(&states, NOW_NS, |_| true).all(Some("all"), 9);
     assert_eq!((all.segments, all.matching), (3, 0));
 }
 
@@ -168,7 +168,7 @@ fn the_worst_comes_first_and_faults_of_measuring_are_none_of_the_network() {
     free.health.as_mut().unwrap().clock = "free".to_owned();
     free.neighbours[1].session = "lost".to_owned();
     let states = [free, lossy, silent];
-    let all = Blamer::new(&states, NOW_NS).all(None, 2);
+    let all = Blamer::new(&states, NOW_NS, |_| true).all(None, 2);
     let worst: Vec<(&str, &str)> = all
         .risen
         .iter()

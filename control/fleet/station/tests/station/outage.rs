@@ -107,7 +107,7 @@ fn seconds() -> Duration {
 }
 
 #[test]
-fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
+fn what_fits_the_spool_is_counted_once_gaps_are_known_and_a_dead_switch_is_named() {
     let Some(vernierd) = vernierd() else { return };
     let half = seconds() / 2;
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,11 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
             .switch("killed")
             .is_some_and(|switch| switch["restarts"] == 1)
     });
-    [small, whole, killed].into_iter().for_each(end);
+    end(killed);
+    wait_for("the switch that ended is dead, as others report", || {
+        lives.json("/api/v1/blame")["failed"][0]["place"] == "killed"
+    });
+    [small, whole].into_iter().for_each(end);
 
     // One that was there, and one that was not.
     let new = Station::start(&server, &json!({}));
