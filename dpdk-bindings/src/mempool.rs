@@ -241,7 +241,8 @@ impl Mbuf<'_> {
     /// is empty, or the frame has no bytes or more than 65,535.
     #[inline]
     pub fn copy<'p>(&self, pool: &'p Mempool<'_>) -> Option<Mbuf<'p>> {
-        if self.len_bytes() > FRAME_BYTES_MAX {
+        // Since 23.11 DPDK copies a frame with no bytes.
+        if !(1..=FRAME_BYTES_MAX).contains(&self.len_bytes()) {
             return None;
         }
         // SAFETY: mbuf and pool live; the copy comes from that pool and has no other owner.

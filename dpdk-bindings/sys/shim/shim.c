@@ -108,9 +108,12 @@ static ssize_t log_write(void *cookie, const char *text, size_t len)
 {
 	(void)cookie;
 	if (captured.active) {
+		int level = rte_log_cur_msg_loglevel();
+
 		log_keep(text, len);
-		/* A critical message may be the last thing before abort(). */
-		if (rte_log_cur_msg_loglevel() > (int)RTE_LOG_CRIT)
+		/* A critical message may be the last thing before abort(). An alert is EAL's reason not to
+		 * start (DPDK 24.11), which the caller gets. */
+		if (level > (int)RTE_LOG_CRIT || level == (int)RTE_LOG_ALERT)
 			return (ssize_t)len;
 	}
 	log_say(text, len);
