@@ -18,6 +18,10 @@ SECONDS_PER_TARGET ?= 60
 # Targets that `make fuzz` runs at a time.
 FUZZ_JOBS ?= $(shell nproc)
 
+# The release of Debian (or Ubuntu) on this machine: its name for debootstrap, and as the end of a package's version.
+CODENAME := $(shell . /etc/os-release && echo $$VERSION_CODENAME)
+REVISION := $(shell . /etc/os-release && echo "1~$${ID/#debian/deb}$$VERSION_ID")
+
 # Packages that a Debian machine needs to build and run, and to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
 TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd chromium-headless-shell \
@@ -60,7 +64,7 @@ STATION_PORT ?= 9465
 
 .PHONY: station
 station: setup-station ## Run NATS, two switches with a wire between them, and a station, and show the path; DURATION=seconds
-	@$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p station
+	@$(CARGO) build --release --locked -p daemon -p console -p station
 	@STATION_PORT='$(STATION_PORT)' examples/station.sh $(DURATION)
 
 # Tests that run at a time. Most wait for other programs, so two for each CPU keep it busy.
@@ -140,7 +144,7 @@ endif
 
 .PHONY: bench
 bench: setup-bench ## Compare throughput with testpmd and Open vSwitch; STEPS=1: cost of each step; BASE=COMMIT: compare with a commit
-	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
+	$(CARGO) build --release --locked -p daemon -p lab
 	$(if $(BASE),mkdir -p '$(BASE_FOLDER)'; git archive '$(BASE_COMMIT)' | tar -x -C '$(BASE_FOLDER)'; \
 	  cd '$(BASE_FOLDER)'; $(CARGO) build --release --locked --bin vernierd)
 	@status=0; for part in throughput $(if $(STEPS),steps profile); do \
@@ -160,22 +164,22 @@ BY ?= function
 
 .PHONY: profile
 profile: setup-bench ## Show nanoseconds and instructions of a STEP (everything) BY file, function or line
-	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
+	$(CARGO) build --release --locked -p daemon -p lab
 	target/release/vernier-lab bench profile '$(STEP)' --by '$(BY)'
 
 .PHONY: bench-plugin
 bench-plugin: setup-bench ## Measure the cost of the plugin in testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
-	$(CARGO) build --release --locked -p daemon -p lab@0.1.0 -p plugin -p vhost
+	$(CARGO) build --release --locked -p daemon -p lab -p plugin -p vhost
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
 
 .PHONY: bench-micro
 bench-micro: setup-test ## Measure the cost of measuring a packet: nanoseconds, and instructions by callgrind
-	$(CARGO) build --release --locked -p lab@0.1.0
+	$(CARGO) build --release --locked -p lab
 	target/release/vernier-lab bench micro
 
 .PHONY: bench-scrape
 bench-scrape: setup-test ## Measure the cost of a scrape of ten thousand series, and its effect on the workers
-	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
+	$(CARGO) build --release --locked -p daemon -p lab
 	target/release/vernier-lab bench scrape $(BENCH_ARGS)
 
 # Further arguments of `make wire`, such as `--only af_packet,loss-5` or `--keep /tmp/testbed`.
@@ -183,7 +187,7 @@ WIRE_ARGS ?=
 
 .PHONY: wire
 wire: setup-wire ## Compare what two switches report about the path between them with the truth; WIRE_ARGS
-	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p lab@0.1.0
+	$(CARGO) build --release --locked -p console -p daemon -p lab
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab wire $(WIRE_ARGS)
 
 # The version to upgrade from, and its programs if they are already built.
@@ -192,9 +196,9 @@ OLD_PROGRAMS ?=
 
 .PHONY: upgrade
 upgrade: setup-station ## Run programs of 78f1034 beside current ones, as during an upgrade; UPGRADE_FROM=COMMIT, OLD_PROGRAMS=folder
-	$(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station
+	$(CARGO) build --locked -p console -p daemon -p probe -p station
 	$(if $(OLD_PROGRAMS),,mkdir -p 'target/base/$(UPGRADE_FROM)'; git archive '$(UPGRADE_FROM)' | tar -x -C 'target/base/$(UPGRADE_FROM)'; \
-	  cd 'target/base/$(UPGRADE_FROM)'; $(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station)
+	  cd 'target/base/$(UPGRADE_FROM)'; $(CARGO) build --locked -p console -p daemon -p probe -p station)
 	$(SUDO) env "PATH=$$PATH" OLD_PROGRAMS='$(or $(OLD_PROGRAMS),target/base/$(UPGRADE_FROM)/target/debug)' NEW_PROGRAMS=target/debug \
 	  unshare --net benches/upgrade.sh
 
@@ -203,7 +207,7 @@ MPLANE_ARGS ?=
 
 .PHONY: mplane
 mplane: setup-mplane ## Put faults into a network of six OSPF routers; check that the station locates them; MPLANE_ARGS
-	$(CARGO) build --release --locked -p daemon -p lab@0.1.0 -p probe -p station
+	$(CARGO) build --release --locked -p daemon -p lab -p probe -p station
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab mplane $(MPLANE_ARGS)
 
 # Further arguments of `make scale`, such as `--switches 2000` or `--seconds 10`.
@@ -211,7 +215,7 @@ SCALE_ARGS ?=
 
 .PHONY: scale
 scale: setup-station ## Send reports of 1,000 simulated switches through one NATS server to two stations; SCALE_ARGS
-	$(CARGO) build --release --locked -p station -p lab@0.1.0
+	$(CARGO) build --release --locked -p station -p lab
 	target/release/vernier-lab scale $(SCALE_ARGS)
 
 # The networks of `make plan`: Rocketfuel's six autonomous systems.
@@ -220,7 +224,7 @@ PLANNED ?= $(sort $(wildcard ../shared/topologies/rocketfuel/*.weights.intra))
 .PHONY: plan
 plan: ## Compute which routers of six networks to upgrade, into benches/results/plan.md; PLANNED=files
 	$(if $(PLANNED),,$(error PLANNED: there are no files; ../shared/topologies has Rocketfuel's))
-	$(CARGO) build --release --locked -p console@0.1.0
+	$(CARGO) build --release --locked -p console
 	@{ echo '# Upgrades of networks'; \
 	  echo; echo 'Written by `make plan`; see [the methods](../../docs/planning.md). Mean is the mean length of a segment in hops.'; \
 	  for file in $(PLANNED); do \
@@ -309,6 +313,7 @@ install: setup-run ## Install the programs and the plugin into PREFIX (default /
 	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier target/release/vernier-probe \
 	  target/release/vernier-station
 	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so target/release/libvernier_vhost.so
+	$(SUDO) install -t $(or $(PREFIX),/usr/local)/lib/vernier packages/plugin/take-back
 
 # The program that makes the book, and the contents of the book: the documents, and the files that they link to.
 MDBOOK_VERSION := 0.5.4
@@ -342,9 +347,9 @@ deb: export CFLAGS := -ffile-prefix-map=$(CURDIR)=/vernier -ffile-prefix-map=$(C
 BILLS := daemon console probe station plugin vhost
 
 .PHONY: deb
-deb: setup-deb ## Build the Debian packages vernier and vernier-plugin-dpdk23 in target/debian, with bills of materials in target/deb/bills
-	$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p probe -p station -p plugin -p vhost -p manual
-	@rm -rf target/deb && mkdir -p target/deb/bills
+deb: setup-deb ## Build the Debian packages vernier and vernier-plugin in target/debian, with bills of materials in target/deb/bills
+	$(CARGO) build --release --locked -p daemon -p console -p probe -p station -p plugin -p vhost -p manual
+	@rm -rf target/deb target/debian && mkdir -p target/deb/bills
 	@packages/bills target/deb/bills $(BILLS)
 	@target/release/vernier-manual target/deb/manual
 	@for script in target/deb/manual/bash/*.bash; do mv "$$script" "$${script%.bash}"; done
@@ -352,8 +357,8 @@ deb: setup-deb ## Build the Debian packages vernier and vernier-plugin-dpdk23 in
 	  strip --strip-unneeded -o target/deb/$$file target/release/$$file; done
 	@for unit in vernierd vernier-station vernier-probe; do \
 	  sed 's|/usr/local/bin|/usr/bin|' examples/$$unit.service > target/deb/$$unit.service; done
-	$(CARGO) deb --quiet -p daemon --no-build --locked --strip
-	$(CARGO) deb --quiet -p plugin --no-build --locked --strip
+	@for package in daemon plugin; do \
+	  $(CARGO) deb --quiet -p $$package --no-build --locked --strip --deb-revision '$(REVISION)'; done
 
 .PHONY: reproducible
 reproducible: setup-deb ## Build the packages of HEAD in two folders, and fail unless they are identical
@@ -368,7 +373,7 @@ reproducible: setup-deb ## Build the packages of HEAD in two folders, and fail u
 # Makes a Debian root with debootstrap. $(1): folder, $(2): packages in addition to the minimal set.
 define debian_root
 	@[ -x $(1)/usr/bin/apt-get ] || { $(SUDO) rm -rf $(1) && mkdir -p $(dir $(1)) && \
-	  $(SUDO) debootstrap --variant=minbase --include=$$(tr ' ' , <<< 'ca-certificates $(2)') bookworm $(1) http://deb.debian.org/debian >/dev/null; }
+	  $(SUDO) debootstrap --variant=minbase --include=$$(tr ' ' , <<< 'ca-certificates $(2)') $(CODENAME) $(1) http://deb.debian.org/debian >/dev/null; }
 endef
 
 .PHONY: deb-test
@@ -384,7 +389,7 @@ container-root: deb ## Prepare the root file system for the Containerfiles in pa
 	$(call debian_root,target/container/root,curl)
 	@$(SUDO) tar --create --directory target/container/root --file target/container/root.tar .
 	@cp target/debian/vernier_*.deb target/container/vernier.deb
-	@cp target/debian/vernier-plugin-dpdk23_*.deb target/container/vernier-plugin.deb
+	@cp target/debian/vernier-plugin_*.deb target/container/vernier-plugin.deb
 	@cp packages/container/ovs.sh target/container/
 
 .PHONY: setup-deb

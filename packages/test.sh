@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages of `make deb` in a clean Debian 12, runs the demo, starts the units under a real systemd, and purges all
+# Installs the packages of `make deb` in a clean Debian of this release, runs the demo, starts the units under a real systemd, and purges all
 # of it but what is somebody else's. Needs root and systemd-nspawn.
 #
 # usage: packages/test.sh ROOT      a root of debootstrap with systemd, dbus and curl (`make container-root`); it is changed
@@ -19,7 +19,7 @@ files() {
 }
 
 rm -rf "$root/packages" && mkdir "$root/packages"
-cp "$debs"/vernier_*.deb "$debs"/vernier-plugin-dpdk23_*.deb packages/test.json "$root/packages/"
+cp "$debs"/vernier_*.deb "$debs"/vernier-plugin_*.deb packages/test.json "$root/packages/"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 in_root apt-get update -q >/dev/null
 mount -t proc proc "$root/proc"
@@ -41,14 +41,14 @@ in_root sh -c 'apt-get install -y -q --no-install-recommends /packages/*.deb' > 
   { tail -20 "$root/packages/install.log" >&2; fail "apt install"; }
 for file in usr/bin/vernierd usr/bin/vernier usr/bin/vernier-station usr/bin/vernier-probe usr/lib/systemd/system/vernierd.service \
   usr/lib/systemd/system/vernier-station.service usr/lib/systemd/system/vernier-probe.service \
-  usr/lib/udev/rules.d/60-vernier.rules usr/lib/vernier/vfio-is-network usr/lib/vernier/dpdk23/take-back \
-  usr/share/doc/vernier/bills/daemon.cdx.json usr/share/doc/vernier-plugin-dpdk23/bills/plugin.cdx.json \
+  usr/lib/udev/rules.d/60-vernier.rules usr/lib/vernier/vfio-is-network usr/lib/vernier/take-back \
+  usr/share/doc/vernier/bills/daemon.cdx.json usr/share/doc/vernier-plugin/bills/plugin.cdx.json \
   usr/share/vernier/vernier.schema.json usr/share/vernier/dashboards/fleet.json usr/share/vernier/dashboards/alerts.yml \
-  usr/share/bash-completion/completions/vernier usr/lib/vernier/dpdk23/librte_vernier.so; do
+  usr/share/bash-completion/completions/vernier usr/lib/vernier/librte_vernier.so; do
   [ -s "$root/$file" ] || fail "/$file is missing"
 done
 # Minimal Debian leaves out manuals; that dpkg knows them is enough there.
-in_root dpkg -L vernier | grep -q /usr/share/man/man8/vernierd.8 || fail "no manual of vernierd"
+in_root dpkg -L vernier | grep /usr/share/man/man8/vernierd.8 >/dev/null || fail "no manual of vernierd"
 for user in vernier vernier-station vernier-probe; do
   in_root id "$user" >/dev/null || fail "no user $user"
   [ "$(in_root stat -c '%U:%G %a' "/etc/$user")" = "root:$user 750" ] || fail "/etc/$user is not for its user alone"
@@ -90,7 +90,7 @@ leader=
 pages=
 stop() { [ -z "$pages" ] || echo "$pages" > /proc/sys/vm/nr_hugepages; [ -n "$leader" ] && kill -s RTMIN+4 "$leader" 2>/dev/null; for _ in $(seq 300); do kill -0 $nspawn 2>/dev/null || return 0; sleep 0.1; done; kill $nspawn; }
 trap stop EXIT
-inside() { nsenter --target "$leader" --mount --uts --ipc --net --pid env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+inside() { nsenter --target "$leader" --mount --root --wd --uts --ipc --net --pid env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
 for _ in $(seq 300); do
   leader=$(pgrep -P $nspawn | head -1 || true)
   if [ -n "$leader" ] && inside systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded'; then break; fi
@@ -129,13 +129,18 @@ inside vernier-probe 127.0.0.1 --count 3 | sed -n '1s/^/   /p' || fail "no answe
 inside systemctl stop vernier-probe vernier-station || fail "stop of units"
 
 echo "== Open vSwitch's unit, with the plugin as its README.Debian says"
+options='-m 128 --no-pci'
+extra() { inside ovs-vsctl get Open_vSwitch . other_config:dpdk-extra; }
 # Open vSwitch takes hugepages and nothing else.
 pages=$(cat /proc/sys/vm/nr_hugepages)
 echo $((pages + 128)) > /proc/sys/vm/nr_hugepages
 inside systemctl start openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch"; }
-inside ovs-vsctl --no-wait set Open_vSwitch . other_config:dpdk-init=true other_config:dpdk-extra="-m 128 --no-pci"
+inside ovs-vsctl --no-wait set Open_vSwitch . other_config:dpdk-init=true other_config:dpdk-extra="$options"
+inside vernier plugin-args --apply >/dev/null || fail "vernier plugin-args --apply"
+inside vernier plugin-args --remove >/dev/null || fail "vernier plugin-args --remove"
+[ "$(extra)" = "\"$options\"" ] || fail "dpdk-extra is $(extra)"
 inside vernier plugin-args --apply | sed 's/^/   /' || fail "vernier plugin-args --apply"
-echo LD_PRELOAD=/usr/lib/vernier/dpdk23/libvernier_vhost.so >> "$root/etc/default/vernier-plugin"
+echo LD_PRELOAD=/usr/lib/vernier/libvernier_vhost.so >> "$root/etc/default/vernier-plugin"
 inside systemctl restart openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch with the plugin"; }
 # The plugin serves once there is a port to measure.
 inside ovs-vsctl --timeout=20 add-br br0 -- set bridge br0 datapath_type=netdev \
@@ -148,9 +153,8 @@ for object in librte_vernier.so libvernier_vhost.so; do
 done
 
 echo "== the plugin goes while Open vSwitch has it, and Open vSwitch starts without it"
-inside apt-get remove -y -q vernier-plugin-dpdk23 > "$root/packages/remove.log" 2>&1 || { cat "$root/packages/remove.log" >&2; fail "apt remove"; }
-extra=$(inside ovs-vsctl get Open_vSwitch . other_config:dpdk-extra)
-[ "$extra" = '"-m 128 --no-pci"' ] || fail "dpdk-extra is $extra"
+inside apt-get remove -y -q vernier-plugin > "$root/packages/remove.log" 2>&1 || { cat "$root/packages/remove.log" >&2; fail "apt remove"; }
+[ "$(extra)" = "\"$options\"" ] || fail "dpdk-extra is $(extra)"
 inside systemctl restart openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch without the plugin"; }
 [ "$(inside ovs-vsctl get Open_vSwitch . dpdk_initialized)" = true ] || fail "Open vSwitch has no DPDK without the plugin"
 inside systemctl stop openvswitch-switch || fail "Open vSwitch's stop"
@@ -160,7 +164,7 @@ echo "== purge"
 echo '{}' > "$root/etc/vernier/plugin.json"
 inside apt-get purge -y -q vernier > "$root/packages/purge.log" 2>&1 || { cat "$root/packages/purge.log" >&2; fail "apt purge"; }
 [ -e "$root/etc/vernier/plugin.json" ] || fail "the purge of vernier took the plugin's settings"
-inside apt-get purge -y -q vernier-plugin-dpdk23 >> "$root/packages/purge.log" 2>&1 || { cat "$root/packages/purge.log" >&2; fail "apt purge of the plugin"; }
+inside apt-get purge -y -q vernier-plugin >> "$root/packages/purge.log" 2>&1 || { cat "$root/packages/purge.log" >&2; fail "apt purge of the plugin"; }
 stop
 trap - EXIT
 for user in vernier vernier-station; do

@@ -24,7 +24,7 @@ mod load;
 mod micro;
 mod ovs;
 mod plan;
-mod plugin;
+pub mod plugin;
 mod profile;
 mod report;
 mod rounds;

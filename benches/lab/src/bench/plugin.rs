@@ -37,8 +37,7 @@ pub struct Plugin {
 impl Plugin {
     /// Installs it in a folder from which EAL loads it, and writes its configuration; needs root.
     pub fn install(bench: &Bench, extent: Extent, flows: u32) -> Result<Self> {
-        let libraries = output(Command::new("pkg-config").args(["--variable=libdir", "libdpdk"]))?;
-        let drivers = drivers(&Path::new(libraries.trim()).join("dpdk"))?;
+        let drivers = installed_drivers()?;
         let folder = tempfile::Builder::new()
             .prefix("vernier-bench-")
             .tempdir_in(LIBRARIES)
@@ -148,6 +147,12 @@ fn epoch_end(
         });
         Ok(measured.filter(|measured| measured.epoch > present))
     })
+}
+
+/// The folder of this machine's drivers.
+pub fn installed_drivers() -> Result<PathBuf> {
+    let libraries = output(Command::new("pkg-config").args(["--variable=libdir", "libdpdk"]))?;
+    drivers(&Path::new(libraries.trim()).join("dpdk"))
 }
 
 /// The folder of drivers in DPDK's, `pmds-` and the version of its interface; the latest of several.

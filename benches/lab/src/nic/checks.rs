@@ -8,6 +8,7 @@ use measure::packet::header::ethernet;
 use serde_json::{Value, json};
 use testkit::process::wait;
 
+use crate::bench::plugin::installed_drivers;
 use crate::nic::flows::{FLOWS, PACKETS, Source};
 use crate::nic::frames::{Way, exchange, of_all_kinds, try_receive, try_send};
 use crate::nic::guest::{Guest, SOCKETS, address, device_id};
@@ -161,12 +162,13 @@ fn several_queues(driver: &Driver, guest: &mut Guest, say: Say<'_>) -> Result<()
 /// The plugin in testpmd.
 fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
     guest.run("mkfifo /tmp/prompt; sleep 600 >/tmp/prompt & true")?;
-    let pmds = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+    let pmds = installed_drivers()?;
     let devices = [0, 1].map(|n| format!("-a {}", address(n))).join(" ");
     let command = format!(
         "dpdk-testpmd --lcores=0@0,1@1 -m 96 --in-memory --no-telemetry {devices} \
-         -d /vernier/librte_vernier.so -d {pmds} -- --interactive --auto-start --forward-mode=io \
-         --total-num-mbufs=8192 </tmp/prompt"
+         -d /vernier/librte_vernier.so -d {} -- --interactive --auto-start --forward-mode=io \
+         --total-num-mbufs=8192 </tmp/prompt",
+        pmds.display()
     );
     let mut program = Program::start(guest, &command)?;
     let (a, b) = (address(0), address(1));

@@ -1,7 +1,7 @@
 //! The arguments with which a program's EAL loads the plugin, and their place in Open vSwitch's database.
 //!
-//! Options added there are recorded: the Debian package removes just these when it is removed
-//! (`packages/plugin/take-back`), because EAL does not start if a file of `-d` is missing.
+//! Options added there are recorded: a script beside the plugin (`packages/plugin/take-back`) removes just these, on request
+//! or when the Debian package is removed, because EAL does not start if a file of `-d` is missing.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use clap::Args;
 
 /// Folders into which the package and `make install` put the plugin.
 const PLUGINS: [&str; 2] = [
-    "/usr/lib/vernier/dpdk23/librte_vernier.so",
+    "/usr/lib/vernier/librte_vernier.so",
     "/usr/local/lib/vernier/librte_vernier.so",
 ];
 
@@ -30,9 +30,13 @@ const KEY: &str = "other_config:dpdk-extra";
 
 #[derive(Debug, Args)]
 pub(super) struct PluginArgs {
-    /// Add them to Open vSwitch's dpdk-extra, and record them, so that removing the package removes just them
-    #[arg(long)]
+    /// Add them to Open vSwitch's dpdk-extra, and record them, so that --remove, or removing the package, removes just them
+    #[arg(long, group = "change")]
     apply: bool,
+
+    /// Remove from Open vSwitch's dpdk-extra what --apply added
+    #[arg(long, group = "change")]
+    remove: bool,
 
     /// The plugin [default: where the package or `make install` put it]
     #[arg(long, value_name = "FILE")]
@@ -43,7 +47,7 @@ pub(super) struct PluginArgs {
     drivers: Option<PathBuf>,
 
     /// Open vSwitch's database, such as `unix:/run/openvswitch/db.sock` [default: that of ovs-vsctl]
-    #[arg(long, value_name = "SERVER", requires = "apply")]
+    #[arg(long, value_name = "SERVER", requires = "change")]
     db: Option<String>,
 
     /// File that records the added options
@@ -59,6 +63,9 @@ pub(super) struct PluginArgs {
 pub(super) fn run(asked: &PluginArgs) -> Result<u8> {
     let plugin = asked.plugin.clone().map_or_else(installed_plugin, Ok)?;
     ensure!(plugin.is_file(), "{} is not a file", plugin.display());
+    if asked.remove {
+        return remove(asked, &plugin);
+    }
     let drivers = asked.drivers.clone().map_or_else(installed_drivers, Ok)?;
     ensure!(drivers.is_dir(), "{} is not a folder", drivers.display());
     let (plugin, drivers) = (word(&plugin)?, word(&drivers)?);
@@ -93,6 +100,25 @@ fn apply(asked: &PluginArgs, plugin: &str, drivers: &str) -> Result<u8> {
         text += "Open vSwitch does not use DPDK yet: ovs-vsctl set Open_vSwitch . other_config:dpdk-init=true\n";
     }
     super::print(&text)
+}
+
+/// Removes the recorded arguments from Open vSwitch's database, which need not be running.
+fn remove(asked: &PluginArgs, plugin: &Path) -> Result<u8> {
+    let script = plugin.with_file_name("take-back");
+    let mut command = Command::new(&script);
+    command.arg(plugin).arg(&asked.record);
+    // Empty: the script's default.
+    command.args(asked.db.iter().flat_map(|db| ["", db]));
+    let output = command.output();
+    let output = output.with_context(|| format!("{} cannot be run", script.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.is_empty() {
+        let plugin = plugin.display();
+        return super::print(&format!(
+            "Nothing was changed: no dpdk-extra of Open vSwitch names {plugin}.\n"
+        ));
+    }
+    super::print(&said)
 }
 
 /// Returns the options to add to the `present` ones; `None` if these name the plugin already.

@@ -41,6 +41,8 @@ impl Scene {
         };
         fs::create_dir(scene.path("pmds-23.0")).unwrap();
         fs::write(scene.path("librte_vernier.so"), "").unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packages/plugin/take-back");
+        fs::copy(script, scene.path("take-back")).unwrap();
         let schema = scene.root.join("usr/share/openvswitch/vswitch.ovsschema");
         let mut create = scene.command("usr/bin/ovsdb-tool");
         create.args(["create", &scene.path("conf.db")]).arg(schema);
@@ -134,14 +136,17 @@ impl Scene {
     }
 
     fn apply(&self) -> (i32, String, String) {
+        self.change("--apply")
+    }
+
+    fn change(&self, how: &str) -> (i32, String, String) {
         let (record, db) = (self.path("state/dpdk-extra"), self.socket());
-        self.plugin_args(&["--apply", "--record", &record, "--db", &db])
+        self.plugin_args(&[how, "--record", &record, "--db", &db])
     }
 
     /// What the package does before its files go; it must succeed. What it said.
     fn take_back(&self, socket: Option<&str>) -> String {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packages/plugin/take-back");
-        let mut script = self.settled(Command::new(script.canonicalize().unwrap()));
+        let mut script = self.settled(Command::new(self.path("take-back")));
         let files =
             ["librte_vernier.so", "state/dpdk-extra", "conf.db"].map(|name| self.path(name));
         let output = script.args(files).args(socket).output().unwrap();
@@ -187,8 +192,12 @@ fn what_was_applied_is_taken_back_and_nothing_else() {
         scene.vsctl(&["remove", "Open_vSwitch", ".", "other_config", "dpdk-extra"]);
     }
     scene.apply();
-    scene.take_back(Some(&socket));
+    let (code, said, complained) = scene.change("--remove");
+    assert_eq!((code, complained.as_str()), (0, ""), "{said}");
+    assert!(said.contains(&format!("took \"{ours}\"")), "{said}");
     assert_eq!(scene.extra(), "");
+    let (code, said, _) = scene.change("--remove");
+    assert!(code == 0 && said.contains("Nothing"), "{said}");
     // Open vSwitch is stopped: it must start again without the plugin all the same.
     scene.set_extra("-m 1");
     scene.apply();
