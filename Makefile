@@ -392,6 +392,15 @@ container-root: deb ## Prepare the root file system for the Containerfiles in pa
 	@cp target/debian/vernier-plugin_*.deb target/container/vernier-plugin.deb
 	@cp packages/container/ovs.sh target/container/
 
+# The root of another release, and what to run there: arguments of make.
+RELEASE ?= $(if $(filter trixie,$(CODENAME)),bookworm,trixie)
+RUN ?= test deb-test
+
+.PHONY: on-release
+on-release: ## Run targets on another Debian release, in a root made by debootstrap: RELEASE=trixie, RUN='test deb-test'
+	$(call install_packages,debootstrap)
+	$(SUDO) env "PATH=$$PATH" CARGO_HOME='$(CARGO_FOLDER)' TOOLCHAIN="$$(rustc --print sysroot)" .ci/on-release '$(RELEASE)' $(RUN)
+
 .PHONY: setup-deb
 setup-deb: setup-run
 	$(call install_packages,dpkg-dev)
