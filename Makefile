@@ -401,6 +401,10 @@ on-release: ## Run targets on another Debian release, in a root made by debootst
 	$(call install_packages,debootstrap)
 	$(SUDO) env "PATH=$$PATH" CARGO_HOME='$(CARGO_FOLDER)' TOOLCHAIN="$$(rustc --print sysroot)" .ci/on-release '$(RELEASE)' $(RUN)
 
+.PHONY: release
+release: ## Make all files of a release for Debian 12 and 13, and check that versions agree: VERSION=x.y.z
+	@packages/release '$(VERSION)'
+
 .PHONY: setup-deb
 setup-deb: setup-run
 	$(call install_packages,dpkg-dev)
