@@ -67,6 +67,14 @@ station: setup-station ## Run NATS, two switches with a wire between them, and a
 	@$(CARGO) build --release --locked -p daemon -p console -p station
 	@STATION_PORT='$(STATION_PORT)' examples/station.sh $(DURATION)
 
+# The demonstration of `make demo`, which lists them if this is empty.
+NAME ?=
+
+.PHONY: demo
+demo: $(if $(NAME),setup-demo) ## Show what Vernier is for, in half a minute: NAME=firewall, sites, class or ovs
+	@$(if $(NAME),$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p station -p plugin)
+	@examples/demo.sh $(NAME)
+
 # Tests that run at a time. Most wait for other programs, so two for each CPU keep it busy.
 TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
 
@@ -437,13 +445,17 @@ setup-run:
 .PHONY: setup-station
 setup-station: setup-run $(TOOLS)/usr/sbin/nats-server
 
+.PHONY: setup-demo
+setup-demo: setup-station
+	$(call install_packages,iproute2 nftables $(if $(filter ovs,$(NAME)),$(call libraries,$(OVS_PACKAGES))))
+	$(if $(filter ovs,$(NAME)),@$(unpack_ovs))
+
 .PHONY: setup-test
 setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite \
   $(TOOLS)/usr/bin/nfdump $(TOOLS)/usr/sbin/nfacctd
-	$(call install_packages,$(TEST_PACKAGES) $$(apt-cache depends $(PEER_PACKAGES) | sed -n 's/^ *Depends: \(lib.*\)/\1/p' | sort -u))
+	$(call install_packages,$(TEST_PACKAGES) $(call libraries,$(PEER_PACKAGES)))
 	$(call install_tool,nextest,3)
-	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { $(call unpack,$(OVS_PACKAGES)); } || \
-	  echo 'Open vSwitch cannot be unpacked: tests and benchmarks do without.' >&2
+	@$(unpack_ovs) || echo 'Open vSwitch cannot be unpacked: tests and benchmarks do without.' >&2
 	@[ -e /$(FRR_OSPFD) ] || [ -e '$(TOOLS)/$(FRR_OSPFD)' ] || { $(call unpack,frr); } || echo 'FRR cannot be unpacked: tests do without.' >&2
 
 # The tests need the same routers, NATS and tools.
@@ -478,6 +490,11 @@ $(TOOLS)/usr/bin/stamp-suite:
 unpack = mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && \
   { apt-get download -qq $(1) 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq $(1); }; } && \
   for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages
+
+unpack_ovs = { [ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { $(call unpack,$(OVS_PACKAGES)); }; }
+
+# Libraries that the Debian packages $(1) depend on.
+libraries = $$(apt-cache depends $(1) | sed -n 's/^ *Depends: \(lib.*\)/\1/p' | sort -u)
 
 # Since Debian 13 promtool has a package of its own.
 $(TOOLS)/usr/bin/promtool:

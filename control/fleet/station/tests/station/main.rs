@@ -22,6 +22,7 @@ use testkit::skip;
 
 mod blame;
 mod clock;
+mod demo;
 mod hostile;
 mod outage;
 mod page;
