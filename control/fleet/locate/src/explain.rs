@@ -1,25 +1,25 @@
-//! What a path's segments say of its delay and losses.
+//! Attributes a path's delay and losses to its segments.
 
 use records::station::{BlameCause, BlamedHop, Level, MeasuringFault, PathBlame, UncoveredHop};
 
 use crate::locator::PART_MAX;
 use crate::report::{BOUND_ERRORS, Finding, Rise, SILENT, Signal, fault, seconds};
 
-/// A part of a path, in order from end to end, with what is known of it.
+/// A part of a path, in order from end to end, with its findings.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Hop {
-    /// It is measured: by one segment, or by several over which the packets are divided, such as the ports by which they may come.
+    /// Measured by one segment, or by several that share the packets, such as the ports by which they may enter.
     Measured {
-        /// Which part.
+        /// The part's title.
         title: String,
         /// The kind of its segments.
         kind: String,
         /// The segments.
         members: Vec<Member>,
     },
-    /// Nobody measures it.
+    /// Measured by no segment.
     Uncovered {
-        /// Which.
+        /// The part's title.
         title: String,
         /// What would cover it.
         cover: String,
@@ -29,19 +29,19 @@ pub enum Hop {
 /// A segment of a part.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// Its name.
+    /// The segment's name.
     pub segment: String,
-    /// Packets, or whatever says how much it counts beside the others.
+    /// Its weight among the part's segments, such as its packets.
     pub weight: f64,
-    /// What is known of it; `None` if it has never been reported.
+    /// Its findings; `None` if it has never been reported.
     pub finding: Option<Finding>,
 }
 
-/// An unexplained part of a rise below this is the accuracy of the shares.
+/// An unexplained part of a rise below this share is within the accuracy of the shares.
 const UNEXPLAINED_MIN: f64 = 0.2;
 
 impl Finding {
-    /// Delay and losses now and as usual; `None` without a delay now. Losses that are not known are none.
+    /// Returns delay and losses now and as usual; `None` without a present delay. Unknown losses count as none.
     pub fn level(&self) -> Option<Level> {
         let found = &self.found;
         let present_ns = found
@@ -57,7 +57,7 @@ impl Finding {
         })
     }
 
-    /// A hop that is this segment alone.
+    /// Returns a hop that consists of this segment alone.
     pub fn hop(&self, title: &str, kind: &str, now_ms: u64) -> BlamedHop {
         let age_ms = (self.time_ms > 0).then(|| now_ms.saturating_sub(self.time_ms));
         BlamedHop {
@@ -72,8 +72,8 @@ impl Finding {
     }
 }
 
-/// Which segments account for what a path suffers, at a time, by what is known of each. `end_to_end` is what somebody
-/// measures from end to end. Parts beyond [`PART_MAX`] are left out, and the path's switches are the caller's to name.
+/// Returns the segments that account for a path's delay and losses at a time. `end_to_end` is a measurement from end to
+/// end. Parts beyond [`PART_MAX`] are left out. The caller fills in the path's switches.
 pub fn explain(path: &[Hop], end_to_end: Option<(BlamedHop, Finding)>, now_ms: u64) -> PathBlame {
     let path = &path[..path.len().min(PART_MAX)];
     let (end_to_end, whole) = end_to_end.unzip();
@@ -101,7 +101,7 @@ pub fn explain(path: &[Hop], end_to_end: Option<(BlamedHop, Finding)>, now_ms: u
             }),
         }
     }
-    // A sum with a part missing says nothing of the path; that part is named in `uncovered`.
+    // A sum without every part would say nothing about the path; the missing part is named in `uncovered`.
     if hops.len() == path.len() {
         blame.sum = sum(&blame.chain);
     }
@@ -127,7 +127,7 @@ pub fn explain(path: &[Hop], end_to_end: Option<(BlamedHop, Finding)>, now_ms: u
     blame
 }
 
-/// What the segments of a part say together: means and losses by weight, deviations likewise, of percentiles the greatest.
+/// Joins the segments of a part: means, losses and deviations by weight, the greatest of percentiles.
 fn joined(title: &str, kind: &str, members: &[Member], now_ms: u64) -> BlamedHop {
     let known = members.iter().filter_map(|member| {
         let hop = member.finding?.hop(title, kind, now_ms);
@@ -167,7 +167,8 @@ fn joined(title: &str, kind: &str, members: &[Member], now_ms: u64) -> BlamedHop
     }
 }
 
-/// Bounds add as they are: those between two clocks have the clocks' errors in them, which are of one sign for all packets.
+/// Sums hops. Bounds are added linearly, because those between two clocks contain the clocks' errors, which have one
+/// sign for all packets.
 fn sum(chain: &[BlamedHop]) -> Option<Level> {
     let mut sum = Level::default();
     let (mut kept, mut usually_kept) = (1.0, 1.0);
@@ -191,7 +192,7 @@ fn faults(member: &Member, now_ms: u64) -> Vec<MeasuringFault> {
     }
 }
 
-/// The rises of a part's segments: of each as much as it adds to the part.
+/// Returns the rises of a part's segments, each with its contribution to the part.
 fn rises(members: &[Member], signal: Signal) -> Vec<(&str, Rise, f64)> {
     let whole: f64 = members.iter().map(|member| member.weight).sum();
     let rises = members.iter().filter_map(|member| {
@@ -218,15 +219,15 @@ fn compare(blame: &mut PathBlame) {
     }
 }
 
-/// Divides a rise among the segments that rose; of each by how much it rose, and how much that adds to the path. Returns
-/// the causes, and the share of the path's rise that is in none of them.
+/// Divides a rise among the segments that rose, each by the size of its rise and its contribution to the path. Returns
+/// the causes, and the share of the path's rise that none of them explains.
 fn account(
     signal: Signal,
     rises: &[(&str, Rise, f64)],
     of_path: Option<Rise>,
 ) -> (Vec<BlameCause>, Option<f64>) {
     let found: f64 = rises.iter().map(|(_, _, adds)| adds).sum();
-    // What is measured end to end counts, unless the segments have more.
+    // The rise from end to end counts, unless the segments add up to more.
     let of_path = of_path.map(|rise| f64::from(rise.by));
     let whole = of_path.map_or(found, |by| by.max(found));
     let unexplained = of_path

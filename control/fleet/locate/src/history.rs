@@ -1,36 +1,36 @@
-//! A segment's history: what is usual for it, and the levels that its statistics exceed with a very small probability.
+//! A segment's history: its usual values, and the levels that its statistics exceed with a very small probability.
 
 use std::collections::VecDeque;
 
 use records::float;
 use serde::{Deserialize, Serialize};
 
-/// Reports of a block.
+/// Number of reports in a block.
 pub(crate) const BLOCK: usize = 10;
-/// Blocks whose median is what was usual lately: ten minutes of reports of a second.
+/// Number of blocks whose median is the recent usual value: ten minutes with a report each second.
 const LATELY: usize = 60;
-/// Milliseconds of an hour.
+/// Milliseconds in an hour.
 const HOUR_MS: u64 = 3_600_000;
 const HOURS: usize = 168;
 /// 1970 began on a Thursday; weeks here begin on Monday.
 const MONDAY_HOURS: u64 = 72;
-/// Weeks until an hour of the week counts.
+/// Number of weeks after which an hour of the week counts.
 const WEEKS_MIN: u16 = 2;
 
 /// An hour of the week.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Hour {
-    /// What was usual then in the weeks before.
+    /// The usual value at this hour in earlier weeks.
     usual: f32,
     /// Mean of this week's blocks so far.
     mean: f32,
     blocks: u16,
     weeks: u16,
-    /// The week that `mean` is of.
+    /// The week that `mean` belongs to.
     week: u16,
 }
 
-/// What is usual: lately, and at this hour of the week.
+/// The usual value, recently and at each hour of the week.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Baseline {
     block: Vec<f64>,
@@ -51,7 +51,7 @@ impl Default for Baseline {
     }
 }
 
-/// As bytes only the hours that are known, each with its number.
+/// Serializes only the known hours, each with its number.
 mod hours {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -86,13 +86,13 @@ fn hour(time_ms: u64) -> (usize, u16) {
     (usize::try_from(hours % HOURS as u64).unwrap_or(0), week)
 }
 
-/// The middle value; of none 0.
+/// Returns the median, or 0 if there are no values.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     measure::statistics::median(values).unwrap_or(0.0)
 }
 
 impl Baseline {
-    /// Adds a value; whether a block is over.
+    /// Adds a value. Returns whether it completes a block.
     pub(crate) fn add(&mut self, value: f64, time_ms: u64) -> bool {
         self.block.push(value);
         if self.block.len() < BLOCK {
@@ -101,7 +101,7 @@ impl Baseline {
         let of_block = median(&mut self.block);
         self.block.clear();
         let of_block = float(of_block);
-        // The newest block waits: a rise must not hide itself.
+        // The newest block is held back, so that a rise does not hide itself.
         if self.lately.len() == LATELY {
             self.lately.pop_front();
         }
@@ -129,12 +129,12 @@ impl Baseline {
         hour.mean += (of_block - hour.mean) / f32::from(hour.blocks);
     }
 
-    /// What is usual at this time; `None` before the first block is over. A rise must exceed both what was usual lately and,
-    /// once two weeks are known, what was usual at this hour of the week.
+    /// Returns the usual value at this time; `None` before the first block is complete. A rise must exceed both the
+    /// recent value and, once two weeks are known, the value at this hour of the week.
     pub(crate) fn usual(&self, time_ms: u64) -> Option<f64> {
         let (at, week) = hour(time_ms);
         let hour = &self.hours[at];
-        // Weeks that are over: the present one is folded in when the next begins.
+        // Completed weeks: the present week is folded in when the next begins.
         let is_over = hour.week != week && hour.blocks > 0;
         let weeks = hour.weeks + u16::from(is_over);
         let before = match (hour.weeks, is_over) {
@@ -150,7 +150,7 @@ impl Baseline {
         })
     }
 
-    /// From now on the middle of these values is usual, and what was lately does not count.
+    /// Makes the median of these values usual from now on, and discards the recent blocks.
     pub(crate) fn restart(&mut self, values: impl Iterator<Item = f64>) {
         let at = median(&mut values.collect::<Vec<_>>());
         self.block.clear();
@@ -159,29 +159,30 @@ impl Baseline {
     }
 }
 
-/// Largest block maxima that are kept.
+/// Number of largest block maxima that are kept.
 const KEPT: usize = 33;
-/// Numbers of them that a tail is fitted to: a mixture of usual noise and rare bursts has a different tail in each, and
-/// the greatest level counts.
+/// Numbers of maxima to which a tail is fitted. A mixture of usual noise and rare bursts has a different tail in each,
+/// and the greatest level counts.
 const FITTED: [usize; 4] = [4, 8, 16, 32];
 
-/// The level that a statistic of a segment exceeds with a given, very small probability, from its own history: the
-/// largest values of the past, extrapolated (peaks over a threshold; Pickands 1975, in the form of Hill, Annals of Statistics 1975).
+/// The level that a statistic of a segment exceeds with a given, very small probability, extrapolated from the largest
+/// values in its own history (peaks over a threshold; Pickands 1975, in the form of Hill, Annals of Statistics 1975).
 ///
-/// The tail beyond what was seen is taken for exponential, as waiting times in queues have it (Kingman, and large deviations); of a Gaussian that is on the
-/// safe side. Values that follow each other depend on each other: only the largest of each block counts.
+/// The tail beyond the largest value is assumed to be exponential, like that of waiting times in queues (Kingman, and
+/// large deviations); for a Gaussian this errs on the safe side. Because consecutive values are dependent, only the
+/// largest value of each block counts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Tail {
-    /// The greatest first, with the block that they are of.
+    /// Largest values in descending order, each with its block.
     top: Vec<(f32, u32)>,
     blocks: u32,
 }
 
-/// A value is forgotten after so many blocks: a week of ten-second blocks.
+/// Number of blocks after which a value is forgotten: a week of ten-second blocks.
 const BLOCKS_MAX: u32 = 60_480;
 
 impl Tail {
-    /// The greatest value of a block that is over.
+    /// Adds the greatest value of a completed block.
     fn add(&mut self, greatest: f64) {
         self.blocks = self.blocks.saturating_add(1);
         let now = self.blocks;
@@ -193,16 +194,16 @@ impl Tail {
         self.top.truncate(KEPT);
     }
 
-    /// What a block's maximum exceeds with a probability of `exp(-nats)`.
+    /// Returns the level that a block's maximum exceeds with a probability of `exp(-nats)`.
     fn level(&self, nats: f64) -> f64 {
         let blocks = f64::from(self.blocks.clamp(1, BLOCKS_MAX));
         let levels = FITTED.iter().filter_map(|&fitted| {
             let (threshold, _) = *self.top.get(fitted)?;
-            // By the median: an event that happened once or twice does not hide the next.
+            // The median, so that an event that happened once or twice does not hide the next.
             let (middle, _) = self.top[fitted / 2];
             let excess = f64::from(middle - threshold) / std::f64::consts::LN_2;
             let fitted = fitted as f64;
-            // Of k values it is off by 1.5/sqrt(k): that on the safe side.
+            // With k values, the fit is off by 1.5/sqrt(k); add that to be on the safe side.
             let scale = excess * (1.0 + 1.5 / fitted.sqrt());
             Some(f64::from(threshold) + scale * (nats + (fitted / blocks).ln()))
         });
@@ -212,7 +213,8 @@ impl Tail {
 
 /// Lengths of the windows, in intervals.
 pub(crate) const WINDOWS: [usize; 4] = [2, 3, 12, 48];
-/// Blocks that wait before they count, so that a rise that only a long window finds does not raise its own level.
+/// Number of blocks held back before they count, so that a rise that only a long window finds does not raise its own
+/// level.
 const WAITING: usize = 6;
 
 /// The tails of a signal, one for each window.
@@ -224,12 +226,12 @@ pub(crate) struct Tails {
 }
 
 impl Tails {
-    /// A value of a window in the present block.
+    /// Notes a value of a window in the present block.
     pub(crate) fn note(&mut self, window: usize, value: f64) {
         self.greatest[window] = self.greatest[window].max(value);
     }
 
-    /// The present block is over.
+    /// Ends the present block.
     pub(crate) fn end_block(&mut self) {
         self.waiting.push_back(std::mem::take(&mut self.greatest));
         if self.waiting.len() > WAITING
@@ -239,12 +241,12 @@ impl Tails {
         }
     }
 
-    /// A rise has begun: the blocks that may have its first part in them do not count.
+    /// Begins a rise. The blocks that may contain its start do not count.
     pub(crate) fn begin_rise(&mut self) {
         self.waiting.clear();
     }
 
-    /// A rise is over; if it was a burst, its height counts.
+    /// Ends a rise. The height of a burst counts.
     pub(crate) fn end_rise(&mut self, is_burst: bool) {
         let greatest = std::mem::take(&mut self.greatest);
         if is_burst {
@@ -258,12 +260,12 @@ impl Tails {
         }
     }
 
-    /// Blocks that the levels rest on.
+    /// Number of blocks behind the levels.
     pub(crate) const fn blocks(&self) -> u32 {
         self.by_window[0].blocks
     }
 
-    /// As [`Tail::level`], of a window.
+    /// Returns [`Tail::level`] for a window.
     pub(crate) fn level(&self, window: usize, nats: f64) -> f64 {
         self.by_window[window].level(nats)
     }
@@ -292,7 +294,7 @@ mod tests {
         assert_eq!(baseline.usual(0), Some(5.0));
     }
 
-    /// A job each Monday at midnight: known from the third week on.
+    /// A job each Monday at midnight is usual from the third week on.
     #[test]
     fn an_hour_of_the_week_has_its_own() {
         let mut baseline = Baseline::default();
@@ -307,7 +309,7 @@ mod tests {
                     baseline.add(value, time);
                 }
             }
-            // It is of that hour only.
+            // The higher value applies to that hour only.
             assert_eq!(baseline.usual(monday(week) + 2 * HOUR_MS), Some(1.0));
         }
     }

@@ -5,9 +5,10 @@
 //!                                         \--> explain(a path's segments, end to end) --> PathBlame
 //! ```
 //!
-//! Pure: no I/O, no clock; every report carries its time. Memory is bounded by the number of segments (some 16 KiB each). What is a
-//! change follows from each segment's own history and from the number of segments, so that false alarms are rare over
-//! all of them; there is no threshold to set. How, and how well: docs/localisation.md.
+//! Pure: no I/O, no clock; every report carries its time. Memory is bounded by the number of segments (about 16 KiB
+//! each). Whether a change counts as a rise depends on each segment's own history and on the number of segments, so
+//! that false alarms are rare over all of them; there is no threshold to set. For the method and its accuracy, see
+//! docs/localisation.md.
 #![forbid(unsafe_code)]
 
 mod explain;

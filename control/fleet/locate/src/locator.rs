@@ -1,4 +1,4 @@
-//! All segments.
+//! The histories of all segments.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,31 @@ use crate::history::WINDOWS;
 use crate::report::{Finding, Report};
 use crate::segment::{Segment, clock_step};
 
-/// Most segments of a path.
+/// Largest number of segments of a path.
 pub const PART_MAX: usize = 4_096;
-/// Intervals of a month of reports of a second: over all segments less than one false alarm in so many.
+/// Intervals in a month with a report each second. Over all segments, less than one false alarm is expected in this
+/// time.
 const MONTH_INTERVALS: f64 = 2_629_800.0;
-/// No delay is longer: eleven days.
+/// Longest accepted delay: eleven days.
 const DELAY_MAX_NS: f64 = 1e15;
-/// Delay and loss.
+/// Number of signals: delay and loss.
 const SIGNALS: f64 = 2.0;
-/// Reports during which a rise can still be found to be a step of a clock: the other direction may be reported later.
+/// Number of reports during which a rise can still turn out to be a clock step, because the other direction may be
+/// reported later.
 const STEP_WITHIN: u32 = 16;
 
-/// Rises with every change of what a segment keeps: what an earlier version wrote is then not read.
+/// Version of the stored histories. Increment it with every change of their format: other versions are not read.
 const VERSION: u16 = 1;
 
-/// Why bytes are not what a locator has learnt.
+/// Why stored histories cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// Another version of this library wrote them.
-    #[error("another version wrote what was learnt: it is learnt anew")]
+    #[error("the stored history is of another version; learning anew")]
     Version,
-    /// They are cut or were changed, have figures that are not numbers, or more segments than the locator is for.
-    #[error("what was learnt is cut or was changed: it is learnt anew")]
+    /// They are truncated or corrupted, contain figures that are not numbers, or have more segments than the locator
+    /// accepts.
+    #[error("the stored history is truncated or corrupted; learning anew")]
     Malformed,
 }
 
@@ -40,8 +43,8 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// For so many segments at most. It bounds memory (some 16 KiB a segment), and false alarms: less than one a month over
-    /// all of them.
+    /// Creates a locator for at most `segments_max` segments. The number bounds memory (about 16 KiB a segment), and
+    /// false alarms to less than one a month over all segments.
     pub fn new(segments_max: usize) -> Self {
         let segments_max = segments_max.max(1);
         let alarms = MONTH_INTERVALS * SIGNALS * WINDOWS.len() as f64 * segments_max as f64;
@@ -52,8 +55,8 @@ impl Locator {
         }
     }
 
-    /// Takes a report up. Reports of a segment come in order of time: those that are not newer than the last,
-    /// or of one segment too many, or with delays that are no numbers or beyond eleven days, are ignored.
+    /// Adds a report. Ignores reports that are not newer than the segment's last, that exceed the number of segments,
+    /// or whose delays are not numbers or are beyond eleven days.
     pub fn report(&mut self, segment: &str, report: &Report) {
         let known = self.segments.get(segment);
         let is_new = known.is_none_or(|known| known.last_ms() < Some(report.time_ms));
@@ -70,8 +73,8 @@ impl Locator {
         }
     }
 
-    /// Two segments are the directions of one link between two clocks, so that steps of a clock are distinguished from the network.
-    /// Both must have been reported, or nothing happens.
+    /// Declares two segments to be the directions of one link between two clocks, so that clock steps are distinguished
+    /// from changes of the network. Does nothing unless both have been reported.
     pub fn pair(&mut self, one: &str, other: &str) {
         for (of, reverse) in [(one, other), (other, one)] {
             if self.segments.contains_key(reverse)
@@ -82,56 +85,56 @@ impl Locator {
         }
     }
 
-    /// Whether a segment has been reported.
+    /// Returns whether a segment has been reported.
     pub fn has(&self, segment: &str) -> bool {
         self.segments.contains_key(segment)
     }
 
-    /// Names of the segments that have been reported.
+    /// Returns the names of the segments that have been reported.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.segments.keys().map(String::as_str)
     }
 
-    /// End of the newest interval of all segments, in milliseconds since 1970 (UTC); 0 without any.
+    /// Returns the end of the newest interval of all segments, in milliseconds since 1970 (UTC); 0 without segments.
     pub fn last_ms(&self) -> u64 {
         let segments = self.segments.values();
         segments.filter_map(Segment::last_ms).max().unwrap_or(0)
     }
 
-    /// How many segments have been reported.
+    /// Returns the number of segments that have been reported.
     pub fn len(&self) -> usize {
         self.segments.len()
     }
 
-    /// Whether none has been reported.
+    /// Returns whether no segment has been reported.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// What is known of a segment, at a time; `None` if it has never been reported.
+    /// Returns the findings about a segment at a time; `None` if it has never been reported.
     pub fn finding(&self, segment: &str, now_ms: u64) -> Option<Finding> {
         self.segments
             .get(segment)
             .map(|segment| segment.finding(now_ms))
     }
 
-    /// Forgets the segments that the closure is false for.
+    /// Drops the segments for which the closure returns `false`.
     pub fn retain(&mut self, mut is_kept: impl FnMut(&str) -> bool) {
         self.segments.retain(|name, _| is_kept(name));
     }
 
-    /// All that it has learnt: 3 to 10 KiB a segment.
+    /// Serializes all histories: 3 to 10 KiB a segment.
     pub fn to_bytes(&self) -> Vec<u8> {
         let written = postcard::to_allocvec(&(VERSION, &self.segments));
-        // It fails only where a sequence has no length, which these have.
+        // Fails only for a sequence without a length; all of these have one.
         debug_assert!(written.is_ok());
         written.unwrap_or_default()
     }
 
-    /// A locator for so many segments at most that knows what another knew.
+    /// Restores a locator for at most `segments_max` segments.
     ///
     /// # Errors
-    /// [`MemoryError`], where nothing can be taken from the bytes.
+    /// [`MemoryError`] if the bytes cannot be read.
     pub fn from_bytes(segments_max: usize, bytes: &[u8]) -> Result<Self, MemoryError> {
         let (version, rest) =
             postcard::take_from_bytes::<u16>(bytes).map_err(|_| MemoryError::Malformed)?;
@@ -193,7 +196,7 @@ fn is_sound(report: &Report) -> bool {
 mod tests {
     use super::*;
 
-    /// A second of a quiet segment; from `fault` on ten times the delay.
+    /// A second of a quiet segment, with ten times the delay from `fault` on.
     fn report(second: u64, fault: u64) -> Report {
         let noise = (second * 7_919 % 101) as f64;
         Report {

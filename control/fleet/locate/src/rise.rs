@@ -1,13 +1,14 @@
-//! Rises of a segment's mean delay, and of the share of packets that it loses.
+//! Detects rises of a segment's mean delay, and of its share of lost packets.
 //!
-//! Of each of the last 2, 3, 12 and 48 intervals the lower quartile (of 2 and 3: the least) of the mean, at the lower end of
-//! its bound, is compared with what is usual. A rise is what exceeds the level of its own tail: so a single interval
-//! never is one, nor a burst as there were before. Short windows find large rises at once, long ones small ones that stay.
+//! For delay, the lower quartile over the last 2, 3, 12 and 48 intervals (over 2 and 3, the minimum) of the mean, at
+//! the lower end of its bound, is compared with the usual value. A rise is a value that exceeds the level of its own
+//! tail, so that neither a single interval nor a burst like earlier ones is a rise. Short windows find large rises at
+//! once, long windows find small, lasting ones.
 //!
-//! Of losses the quarter of intervals with most of them is left out (one of 2 and 3), since losses come
-//! in bursts. Of the others two things must hold: so many losses are as improbable as a false alarm may be if each packet
-//! is lost for itself at the usual rate (Chernoff's bound of the binomial), and their share exceeds the level of its own
-//! tail, which has the bursts of the past in it.
+//! For loss, the quarter of the intervals with the most losses (one of 2 and of 3) is left out, because losses come in
+//! bursts. For the others two things must hold: if each packet were lost independently at the usual rate, so many
+//! losses would be as improbable as a false alarm (Chernoff's bound of the binomial); and their share exceeds the level
+//! of its own tail, which includes past bursts.
 
 use std::collections::VecDeque;
 
@@ -16,45 +17,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::{BLOCK, Baseline, Tails, WINDOWS};
 
-/// Values that are kept.
+/// Number of values that are kept.
 const RECENT: usize = 128;
-/// Blocks until a level is trusted: two minutes of reports of a second.
+/// Number of blocks until a level is trusted: two minutes with a report each second.
 const BLOCKS_MIN: u32 = 12;
-/// The least rise that counts, as a part of what is usual.
+/// Smallest rise that counts, as a fraction of the usual value.
 const RISE_MIN: f64 = 0.02;
-/// What a short history does not exclude: bursts of several seconds that come once an hour. In the first hour a rise is what
-/// exceeds five times the usual, then less by the length of the history: a sixth above it after a day.
+/// Allowance for what a short history does not exclude: bursts of several seconds once an hour. In the first hour a
+/// rise must exceed five times the usual value; the factor then falls with the length of the history, to a sixth above
+/// usual after a day.
 const UNSEEN: f64 = 4.0;
-/// Blocks of an hour of reports of a second.
+/// Blocks in an hour with a report each second.
 const HOUR_BLOCKS: f64 = 360.0;
-/// A longer window's level is at least this part of the next shorter one's: where short bursts are high, a longer one is
-/// rare rather than impossible.
+/// A longer window's level is at least this fraction of the next shorter window's: if short bursts are high, longer
+/// bursts are rare rather than impossible.
 const LONGER: f64 = 0.25;
-/// A rise that ends within so many intervals was a burst: its height is remembered like others', so that what comes again and
-/// again is usual. What lasts longer is reported each time.
+/// A rise that ends within this number of intervals was a burst: its height is remembered, so that recurring bursts
+/// become usual. Longer rises are reported each time.
 const BURST_MAX: u32 = 10;
-/// A rise that stays so many intervals is usual from then on: an hour of reports of a second.
+/// A rise that lasts this number of intervals becomes usual: an hour with a report each second.
 const ACCEPTED_AFTER: u32 = 3_600;
-/// Delays below a nanosecond, and negative ones of clocks that differ, are taken for one.
+/// Delays below a nanosecond, and negative delays due to differing clocks, count as one nanosecond.
 const DELAY_MIN_NS: f64 = 1.0;
 
 /// The mean of an interval.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Value {
     time_ms: u64,
-    /// In nanoseconds; the mean, and its lower bound.
+    /// The mean and its lower bound, in nanoseconds.
     mean: f32,
     low: f32,
 }
 
-/// A rise that lasts.
+/// An ongoing rise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Raised {
-    /// From when it is dated.
+    /// Estimated beginning.
     pub(crate) since_ms: u64,
-    /// What was usual: nanoseconds, or a share of packets.
+    /// The usual value: nanoseconds, or a share of packets.
     pub(crate) usual: f64,
-    /// Below this it is over.
+    /// The rise ends below this value.
     pub(crate) end: f64,
     pub(crate) intervals: u32,
 }
@@ -67,7 +69,7 @@ pub(crate) struct Delay {
     raised: Option<Raised>,
 }
 
-/// The least rise by the length of the history, `of_hour` for the first hour.
+/// Returns the smallest rise for the length of the history; `of_hour` is that for the first hour.
 fn unseen(of_hour: f64, blocks: u32) -> f64 {
     of_hour * (HOUR_BLOCKS / f64::from(blocks.max(1))).min(1.0)
 }
@@ -77,19 +79,19 @@ impl Delay {
         self.raised.as_ref()
     }
 
-    /// What is usual, in nanoseconds.
+    /// Returns the usual delay, in nanoseconds.
     pub(crate) fn usual_ns(&self, time_ms: u64) -> Option<f64> {
         let raised = self.raised.map(|raised| raised.usual);
         raised.or_else(|| self.baseline.usual(time_ms))
     }
 
-    /// Whether there is history enough to find a rise.
+    /// Returns whether the history is long enough to find a rise.
     pub(crate) const fn is_ready(&self) -> bool {
         self.tails.blocks() >= BLOCKS_MIN
     }
 
-    /// Adds an interval that had packets. `nats`: minus the logarithm of the probability, by interval and window, of a
-    /// false alarm.
+    /// Adds an interval with packets. `nats` is the negative logarithm of the probability of a false alarm for each
+    /// interval and window.
     pub(crate) fn add(&mut self, time_ms: u64, mean_ns: f64, bound_ns: f64, nats: f64) {
         let value = Value {
             time_ms,
@@ -110,13 +112,13 @@ impl Delay {
         }
     }
 
-    /// What came at this time is usual from now on.
+    /// Makes the values since `since_ms` usual.
     pub(crate) fn restart(&mut self, since_ms: u64) {
         self.recent.retain(|value| value.time_ms >= since_ms);
         self.settle();
     }
 
-    /// What it is now is usual.
+    /// Makes the present value usual.
     fn settle(&mut self) {
         self.raised = None;
         let recent = self.recent.iter();
@@ -124,7 +126,7 @@ impl Delay {
             .restart(recent.map(|value| f64::from(value.mean)));
     }
 
-    /// The lower quartile of the last values; `None` if there are not so many.
+    /// Returns the lower quartile of the last `window` values; `None` if there are fewer.
     fn quartile(&self, window: usize) -> Option<f64> {
         let first = self.recent.len().checked_sub(window)?;
         let mut lows: Vec<_> = self.recent.range(first..).map(|value| value.low).collect();
@@ -182,7 +184,7 @@ impl Delay {
         }
         if highest < raised.end {
             self.raised = None;
-            // It must not be found again in the long windows.
+            // The long windows must not find it again.
             self.recent.clear();
             self.tails.end_rise(raised.intervals < BURST_MAX);
         } else if raised.intervals >= ACCEPTED_AFTER {
@@ -191,12 +193,12 @@ impl Delay {
     }
 }
 
-/// From when a rise is dated: where the sum of what exceeds half of it is greatest, counted back from now. Of each interval its time, its excess, and
-/// the greatest part of it that counts.
+/// Estimates the beginning of a rise: the point where the sum of the excesses over half of the rise, counted back from
+/// now, is greatest. Each value is an interval's time, its excess, and the limit to which the excess counts.
 fn since(values: impl DoubleEndedIterator<Item = (u64, f64, f64)>) -> u64 {
     let (mut sum, mut greatest, mut since) = (0.0, f64::NEG_INFINITY, 0);
     for (time_ms, excess, most) in values.rev() {
-        // `clamp` panics where a stored figure is not a number.
+        // `clamp` panics if a stored figure is not a number.
         sum += excess.max(-most).min(most);
         if sum > greatest {
             (greatest, since) = (sum, time_ms);
@@ -205,22 +207,22 @@ fn since(values: impl DoubleEndedIterator<Item = (u64, f64, f64)>) -> u64 {
     since
 }
 
-/// Intervals whose losses are kept.
+/// Number of intervals whose losses are kept.
 const RECENT_LOSSES: usize = 64;
-/// The least rise that counts, as a share of packets.
+/// Smallest rise that counts, as a share of packets.
 const LOSS_RISE_MIN: f64 = 1e-4;
-/// In the first hour, then less, as of delays.
+/// The same for the first hour; it then falls, like that of delays.
 const UNSEEN_LOSS_RISE: f64 = 5e-3;
-/// Packets after which what was lost counts half.
+/// Number of packets after which a loss counts half.
 const MEMORY_PACKETS: f64 = 1e8;
-/// Losses that the usual rate has beyond those seen: what a history without losses does not exclude.
+/// Losses added to those observed in the usual rate: a history without losses does not exclude them.
 const UNSEEN_LOSSES: f64 = 3.0;
 
-/// Share of lost packets that is a rise without a history, in each of several intervals.
+/// Share of lost packets that is a rise even without a history, in each of several intervals.
 const OUTAGE_SHARE: f64 = 0.9;
-/// Least number of packets in these intervals.
+/// Smallest number of packets in these intervals.
 const OUTAGE_PACKETS: f64 = 100.0;
-/// Least time from the first of these intervals to the last, unless no more intervals are kept.
+/// Shortest time from the first of these intervals to the last, unless every kept interval is one of them.
 const OUTAGE_MS: u64 = 10_000;
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -233,7 +235,7 @@ struct Losses {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Loss {
     recent: VecDeque<Losses>,
-    /// Of what is older than the longest window.
+    /// Totals of the intervals older than the longest window.
     sent: f64,
     lost: f64,
     tails: Tails,
@@ -246,7 +248,7 @@ impl Loss {
         self.raised.as_ref()
     }
 
-    /// The share that is usual.
+    /// Returns the usual share.
     pub(crate) fn usual(&self) -> f64 {
         match self.raised {
             Some(raised) => raised.usual,
@@ -287,7 +289,7 @@ impl Loss {
         }
     }
 
-    /// Packets and losses of the last intervals, but for the quarter with most losses.
+    /// Returns packets and losses of the last intervals without the quarter that has the most losses.
     fn trimmed(&self, window: usize) -> Option<(f64, f64)> {
         let first = self.recent.len().checked_sub(window)?;
         let mut values: Vec<_> = self.recent.range(first..).copied().collect();
@@ -297,12 +299,12 @@ impl Loss {
         Some((sum(|value| value.sent), sum(|value| value.lost)))
     }
 
-    /// Whether there is enough history to know the usual share.
+    /// Returns whether the history is long enough to know the usual share.
     fn is_ready(&self) -> bool {
         self.tails.blocks() >= BLOCKS_MIN && self.sent > 0.0
     }
 
-    /// Whether nearly all packets are lost although there is no history yet.
+    /// Detects the loss of nearly all packets before there is a history.
     fn outage(&mut self) -> Option<Raised> {
         let is_lost = |value: &&Losses| value.lost >= OUTAGE_SHARE * value.sent;
         let run = self.recent.iter().rev().take_while(is_lost).count();
@@ -349,7 +351,7 @@ impl Loss {
         None
     }
 
-    /// By losses beyond half of the rise, counted in packets.
+    /// Estimates the beginning by the losses beyond half of the rise, counted in packets.
     fn since(&self, usual: f64, now: f64) -> u64 {
         let middle = f64::midpoint(usual, now);
         since(self.recent.iter().map(|value| {
@@ -358,7 +360,8 @@ impl Loss {
         }))
     }
 
-    /// Over when the last twelve intervals together are: losses that are rare leave gaps.
+    /// Continues a rise. It ends only when the last twelve intervals together are below its end, because rare losses
+    /// leave gaps.
     fn go_on(&mut self, mut raised: Raised) {
         raised.intervals = raised.intervals.saturating_add(1);
         self.raised = Some(raised);
@@ -381,7 +384,7 @@ impl Loss {
         }
     }
 
-    /// Packets and losses of the intervals from this place on.
+    /// Returns packets and losses of the intervals from `first` on.
     fn sums(&self, first: usize) -> (f64, f64) {
         let recent = self.recent.range(first..);
         recent.fold((0.0, 0.0), |(sent, lost), value| {
@@ -390,8 +393,8 @@ impl Loss {
     }
 }
 
-/// Minus the logarithm of a bound of the probability of so many or more where so many are expected (Chernoff's, of the
-/// Poisson, which is above the binomial's).
+/// Returns the negative logarithm of a bound on the probability of at least `found` where `expected` are expected
+/// (Chernoff's bound of the Poisson distribution, which is above the binomial's).
 fn nats_of(found: f64, expected: f64) -> f64 {
     if found <= expected {
         return 0.0;
@@ -405,7 +408,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_a_bound() {
-        // P(X >= 5), X of Poisson with mean 1: 0.00366.
+        // P(X >= 5) for a Poisson X with mean 1 is 0.00366.
         let nats = nats_of(5.0, 1.0);
         assert!((-nats).exp() > 0.003_66 && (-nats).exp() < 0.02, "{nats}");
         assert!(nats_of(1.0, 2.0) < 1e-12 && nats_of(0.0, 0.0) < 1e-12);
@@ -440,7 +443,7 @@ mod tests {
             (seconds.collect::<Vec<_>>(), detector.is_ready())
         };
         let (raised, is_ready) = found(49, 30);
-        // It is over when a quarter of the packets of the last twelve seconds are lost.
+        // The rise ends once less than a quarter of the packets of the last twelve seconds are lost.
         assert_eq!((raised[0], raised.len()), (10, 29), "{raised:?}");
         assert!(!is_ready);
         assert!(found(49, 10).0.is_empty());

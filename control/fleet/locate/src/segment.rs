@@ -9,38 +9,38 @@ use crate::history::median;
 use crate::report::{BOUND_ERRORS, Finding, Found, Report, Rise};
 use crate::rise::{Delay, Loss, Raised};
 
-/// Reports that are kept.
+/// Number of reports that are kept.
 const KEPT: usize = 64;
-/// Reports that the present delay is the mean of, while nothing has risen.
+/// Number of reports averaged for the present delay, while nothing has risen.
 const PRESENT: usize = 5;
-/// Intervals without a report until a segment is silent.
+/// Number of intervals without a report after which a segment is silent.
 const SILENT_AFTER: u64 = 3;
 
-/// By so much the two shifts may differ, beyond their noise.
+/// Largest difference between the two shifts beyond their noise, as a fraction.
 const DIFFERENCE: f64 = 0.2;
 
-/// The delays before and from a time.
+/// The change of the delay at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shift {
-    /// What came to it, in nanoseconds.
+    /// Size of the change, in nanoseconds.
     pub(crate) by_ns: f64,
-    /// What it can be off by.
+    /// Largest error of the size.
     pub(crate) noise_ns: f64,
 }
 
-/// A mean with its standard error: nanoseconds, or a share of packets.
+/// A mean with its standard error, in nanoseconds or as a share of packets.
 #[derive(Debug, Clone, Copy)]
 struct Mean {
     value: f64,
     error: f64,
 }
 
-/// A clock was set.
+/// A clock step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Step {
-    /// By how much the delays shifted, in nanoseconds.
+    /// Shift of the delays, in nanoseconds.
     shift_ns: f64,
-    /// When, milliseconds since 1970 (UTC).
+    /// Time of the step, in milliseconds since 1970 (UTC).
     since_ms: u64,
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// End of the last report's interval.
+    /// Returns the end of the last report's interval.
     pub(crate) fn last_ms(&self) -> Option<u64> {
         self.kept.back().map(|report| report.time_ms)
     }
 
-    /// Adds a report that is newer than all before.
+    /// Adds a report that is newer than all earlier ones.
     pub(crate) fn add(&mut self, report: &Report, nats: f64) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
@@ -82,7 +82,7 @@ impl Segment {
         }
     }
 
-    /// The reports that count, since a rise began or else the last of them.
+    /// Returns the reports behind the present figures: those since a rise began, or else the last few.
     fn present(&self, raised: Option<&Raised>, counts: fn(&Report) -> bool) -> Vec<&Report> {
         let reports = self.kept.iter().rev().filter(|report| counts(report));
         match raised {
@@ -93,12 +93,12 @@ impl Segment {
         }
     }
 
-    /// What came to the delay at a time.
+    /// Returns the change of the delay at a time.
     pub(crate) fn shift(&self, since_ms: u64) -> Option<Shift> {
         let with_delay = self.kept.iter().filter(|report| has_delay(report));
         let (before, after): (Vec<_>, Vec<_>) =
             with_delay.partition(|report| report.time_ms < since_ms);
-        // The interval in which it happened is a mixture.
+        // The interval of the change itself is a mixture.
         let after = after
             .get(1..)
             .filter(|rest| !rest.is_empty())
@@ -119,7 +119,7 @@ impl Segment {
         })
     }
 
-    /// A step of a clock explains the rise: what it is now is usual.
+    /// Attributes a rise to a clock step, and makes the present delay usual.
     pub(crate) fn take_step(&mut self, since_ms: u64, shift: Shift) {
         self.step = Some(Step {
             shift_ns: shift.by_ns,
@@ -128,14 +128,14 @@ impl Segment {
         self.delay.restart(since_ms);
     }
 
-    /// The time of the last report, if it is too long ago.
+    /// Returns the time of the last report, if it is too long ago.
     pub(crate) fn silent_since(&self, now_ms: u64) -> Option<u64> {
         let last = self.kept.back()?;
         let patience = u64::from(last.interval_ms) * (SILENT_AFTER + 1);
         (now_ms > last.time_ms.saturating_add(patience)).then_some(last.time_ms)
     }
 
-    /// What is known of it at a time.
+    /// Returns the findings about the segment at a time.
     pub(crate) fn finding(&self, now_ms: u64) -> Finding {
         let present_ns = mean(&self.present(self.delay.raised(), has_delay));
         let with_loss = |report: &Report| report.sent.is_some();
@@ -178,8 +178,8 @@ fn has_delay(report: &Report) -> bool {
     report.packets > 0 && !report.clock_unsynchronised
 }
 
-/// The mean of reports' means; its error by their scatter or by their bounds, what is greater. Bounds do not shrink with the
-/// number of reports: they may be off to the same side.
+/// Returns the mean of the reports' means. Its error is the larger of their scatter and their bounds. Bounds do not
+/// shrink with the number of reports, because they may all be off to the same side.
 fn mean(reports: &[&Report]) -> Option<Mean> {
     if reports.is_empty() {
         return None;
@@ -202,7 +202,7 @@ fn mean(reports: &[&Report]) -> Option<Mean> {
     })
 }
 
-/// The share of packets that were lost in reports; its error is of the binomial, with half a loss so that it is not 0.
+/// Returns the share of packets lost. Its error is binomial, with half a loss added so that it is not 0.
 fn loss(reports: &[&Report]) -> Option<Mean> {
     let sent = reports.iter().filter_map(|report| report.sent);
     let sent: f64 = sent.map(|sent| sent as f64).sum();
@@ -216,8 +216,8 @@ fn loss(reports: &[&Report]) -> Option<Mean> {
     })
 }
 
-/// Steps of clocks: between two clocks both directions of a link shift by the same amount, in opposite senses. A network
-/// does not do that. If a step explains what came to a segment at a time, both directions' shifts.
+/// Returns both directions' shifts if a clock step explains the change. When a clock is stepped, both directions of a
+/// link between two clocks shift by the same amount in opposite senses; a network does not do that.
 pub(crate) fn clock_step(of: &Segment, reverse: &Segment, since_ms: u64) -> Option<(Shift, Shift)> {
     let (there, back) = (of.shift(since_ms)?, reverse.shift(since_ms)?);
     let noise = there.noise_ns.hypot(back.noise_ns);

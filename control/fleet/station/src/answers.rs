@@ -1,4 +1,4 @@
-//! Paths over HTTP, all answered from the fleet.
+//! The HTTP API, answered from the fleet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,41 +32,42 @@ use crate::settings::Ends;
 use crate::state::State as Switch;
 use crate::summary::summary;
 
-/// Segments in an answer where nothing else is asked for, and at most.
+/// Default and largest number of segments in an answer.
 const LIMIT: (usize, usize) = (1_000, 100_000);
 
-/// Risen segments or flows in an answer, likewise.
+/// Default and largest number of risen segments or flows in an answer.
 const RISEN: (usize, usize) = (100, 10_000);
 
 type Shared = State<Arc<Station>>;
 type Answered = Result<Response, Refusal>;
 
-/// Bytes of states that count as one segment in the limit of answers, as that of a switch: each allows 4 KiB.
+/// Bytes of states that count as one segment in the size limit of answers, like a segment of a switch, which allows 4
+/// KiB.
 const STATE_BYTES_PER_SEGMENT: usize = 2_048;
 
-/// Most segments that count.
+/// Largest number of segments that count.
 const ANSWER_SEGMENTS_MAX: usize = 4_096;
 
 impl Station {
-    /// An empty answer, of at most as many bytes as are free.
+    /// Returns an empty answer that may grow to the free number of bytes.
     fn answer(&self) -> Answer {
         let segments = self.fleet.states_bytes() / STATE_BYTES_PER_SEGMENT;
         self.in_flight.answer(segments.min(ANSWER_SEGMENTS_MAX))
     }
 
-    /// The network that these switches make now.
+    /// Returns the present network of these switches.
     pub(crate) fn network<'s>(&self, states: &'s [Switch]) -> Network<'s> {
         Network::new(states, self.topology().as_deref(), self.clock.now_unix_ns())
     }
 
-    /// Finds what is wrong in the network of these switches now.
+    /// Returns a [`Blamer`] for the present state of these switches.
     pub(crate) fn blamer<'s>(&self, states: &'s [Switch]) -> Blamer<'s> {
         let progress = self.progress.lock();
         let is_read = |partition| progress.is_read(partition, Instant::now());
         Blamer::new(states, self.clock.now_unix_ns(), is_read)
     }
 
-    /// What is known of these switches now, with the problems of their numbers on wires.
+    /// Summarises these switches at present, with the problems of their numbers on wires.
     fn summaries<'s>(&self, states: &'s [Switch]) -> impl Iterator<Item = SwitchState> + use<'s> {
         let now = self.clock.now_unix_ns();
         let refused = refused_numbers(states);
@@ -80,7 +81,7 @@ impl Station {
     }
 }
 
-/// Makes an answer on a thread of its own, whatever time it takes: the server goes on.
+/// Makes an answer on a separate thread, so that a slow answer does not block the server.
 async fn beside(
     station: Arc<Station>,
     make: impl FnOnce(&Station) -> Answered + Send + 'static,
@@ -89,14 +90,14 @@ async fn beside(
     let turn = turn.map_err(|error| Refusal::internal(&error))?;
     let done = spawn_blocking(move || {
         let answer = make(&station);
-        // Held until the work is done, even where the client has gone.
+        // Held until the work is done, even if the client has disconnected.
         drop(turn);
         answer
     });
     done.await.map_err(|error| Refusal::internal(&error))?
 }
 
-/// Answers with what `make` makes of the parameters, or refuses to.
+/// Answers with the result of `make` for the parameters, or with its refusal.
 async fn answered<P: Send + 'static, T: Serialize + 'static>(
     station: Arc<Station>,
     asked: P,
@@ -109,7 +110,7 @@ async fn answered<P: Send + 'static, T: Serialize + 'static>(
     .await
 }
 
-/// A path whose answer is made of its parameters.
+/// Returns a route whose answer is made from its parameters.
 fn made<P: DeserializeOwned + Send + 'static, T: Serialize + 'static>(
     make: fn(&Station, &P) -> T,
 ) -> MethodRouter<Arc<Station>> {
@@ -121,7 +122,7 @@ fn made<P: DeserializeOwned + Send + 'static, T: Serialize + 'static>(
     )
 }
 
-/// The same of parameters that may mean nothing.
+/// Returns a route that can refuse its parameters.
 fn tried<P: DeserializeOwned + Send + 'static, T: Serialize + 'static>(
     make: fn(&Station, &P) -> Result<T, Refusal>,
 ) -> MethodRouter<Arc<Station>> {
@@ -132,7 +133,7 @@ fn tried<P: DeserializeOwned + Send + 'static, T: Serialize + 'static>(
     )
 }
 
-/// All paths, with what answers them.
+/// Returns all paths with their handlers.
 fn routes() -> [(&'static str, MethodRouter<Arc<Station>>); 14] {
     [
         ("/", get(home)),
@@ -152,12 +153,12 @@ fn routes() -> [(&'static str, MethodRouter<Arc<Station>>); 14] {
     ]
 }
 
-/// All paths.
+/// Returns all paths.
 pub fn paths() -> [&'static str; 14] {
     routes().map(|(path, _)| path)
 }
 
-/// The router.
+/// Returns the router.
 pub fn router(station: Arc<Station>) -> Router {
     let mut router = ui::with_files(Router::new());
     for (path, answer) in routes() {
@@ -170,7 +171,7 @@ pub fn router(station: Arc<Station>) -> Router {
     router.with_state(station)
 }
 
-/// All paths, a line each.
+/// Lists all paths, one a line.
 fn listed() -> String {
     paths().map(|path| format!("  {path}\n")).concat()
 }
@@ -192,11 +193,11 @@ async fn readyz(State(station): Shared) -> impl IntoResponse {
     ok_unless(&station.unready(Instant::now()), "ready\n")
 }
 
-/// Which switches.
+/// Selects switches.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct SwitchQuery {
-    /// Only this one.
+    /// Only this switch.
     switch: Option<String>,
 }
 
@@ -209,19 +210,19 @@ fn switches(station: &Station, asked: &SwitchQuery) -> Switches {
     }
 }
 
-/// Which segments.
+/// Selects segments.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct SegmentQuery {
-    /// Only of this switch.
+    /// Only segments of this switch.
     switch: Option<String>,
-    /// Only of this kind.
+    /// Only segments of this kind.
     kind: Option<String>,
-    /// Only of this class.
+    /// Only segments of this class.
     class: Option<String>,
-    /// So many are left out first.
+    /// Number of segments to skip.
     offset: usize,
-    /// Most segments; default 1,000, at most 100,000.
+    /// Largest number of segments; default 1,000, at most 100,000.
     limit: Option<usize>,
 }
 
@@ -245,19 +246,19 @@ fn segments(station: &Station, asked: &SegmentQuery) -> StationSegments {
     }
 }
 
-/// Whose minutes.
+/// Selects minutes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HistoryQuery {
     /// The switch.
     switch: String,
-    /// Only the last so many minutes; default 60.
+    /// Number of most recent minutes; default 60.
     minutes: Option<usize>,
 }
 
 fn history(station: &Station, asked: &HistoryQuery) -> SegmentHistory {
     let minutes = station.fleet.minutes(&asked.switch);
-    // A large one is in parts.
+    // A large minute is stored in parts.
     let mut numbers: Vec<u64> = minutes.iter().map(|minute| minute.minute).collect();
     numbers.dedup();
     let left_out = numbers.len().saturating_sub(asked.minutes.unwrap_or(60));
@@ -323,21 +324,21 @@ fn path(station: &Station, asked: &Ends) -> Result<Paths, Refusal> {
     Ok(paths)
 }
 
-/// Of all of the fleet, or from where to where.
+/// Selects the whole fleet, or the ends of a path.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BlameQuery {
-    /// A switch or its port; none: all of the fleet.
+    /// A switch or its port; if omitted, the whole fleet.
     from: Option<String>,
-    /// Likewise.
+    /// A switch or its port; if omitted, the whole fleet.
     to: Option<String>,
-    /// Only this class.
+    /// Only segments of this class.
     class: Option<String>,
-    /// Most risen segments of the fleet; default 100, at most 10,000.
+    /// Largest number of risen segments of the fleet; default 100, at most 10,000.
     limit: Option<usize>,
 }
 
-/// Of all of the fleet, or of paths.
+/// Causes in the whole fleet, or on paths.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Blamed {
@@ -365,13 +366,13 @@ fn blame(station: &Station, asked: &BlameQuery) -> Result<Blamed, Refusal> {
     }
 }
 
-/// Which flows.
+/// Selects flows.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct FlowsQuery {
-    /// Only those whose name contains every word of this text.
+    /// Only flows whose names contain every word of this text.
     contains: String,
-    /// Most flows; default 100, at most 10,000.
+    /// Largest number of flows; default 100, at most 10,000.
     limit: Option<usize>,
 }
 
@@ -381,11 +382,11 @@ fn flows(station: &Station, asked: &FlowsQuery) -> StationFlows {
     crate::flow::flows(&states, &asked.contains, limit, station.clock.now_unix_ns())
 }
 
-/// Which flow.
+/// Selects a flow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FlowQuery {
-    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    /// The flow's name, such as `10.0.0.1:1024>10.0.0.2:80/tcp`.
     flow: String,
 }
 
@@ -411,7 +412,7 @@ mod tests {
     use crate::settings::Settings;
     use crate::values::key;
 
-    /// A station that knows some switches with so many segments each.
+    /// A station that knows `switches` switches with `segments` segments each.
     fn station(switches: u32, segments: u32) -> Arc<Station> {
         let station = Station::new(&Settings::of(Nats::to("nats://127.0.0.1:1"))).unwrap();
         for number in 0..switches {
@@ -460,13 +461,13 @@ mod tests {
         };
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(stalled.len() > 1 && bytes > 1 << 20, "{bytes}");
-        // The page for Prometheus, too.
+        // The limit applies to the page for Prometheus, too.
         assert!(metrics(State(Arc::clone(&station))).await.is_err());
         drop(stalled);
         assert!(ask().await.is_ok());
     }
 
-    /// However long an answer takes, it is not the thread of the server that takes it.
+    /// A slow answer does not occupy the server's thread.
     #[tokio::test]
     async fn liveness_waits_for_no_answer() {
         let station = station(1, 1);

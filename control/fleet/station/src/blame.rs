@@ -1,8 +1,8 @@
-//! What is slow, since when, and where: from what was found of each segment.
+//! Finds what is slow, where, and since when, from the findings about each segment.
 //!
 //! ```text
-//!  states (with what was found) --> all that is risen, worst first
-//!  states + chain of a path     --> locate::explain --> causes, faults of measuring, what is uncovered
+//!  states (with findings)       --> risen segments, worst first
+//!  states + chain of a path     --> locate::explain --> causes, faults of measuring, uncovered hops
 //! ```
 
 use std::cell::OnceCell;
@@ -22,18 +22,19 @@ use crate::state::State;
 
 mod failure;
 
-/// A packet lost counts as a delay of so many nanoseconds: the least time after which TCP sends it again (RFC 6298, section 2.4).
+/// Delay that counts as much as a lost packet, in nanoseconds: TCP's minimum retransmission timeout (RFC 6298, section
+/// 2.4).
 const LOST_NS: f64 = 1e9;
 
-/// All switches, to be asked what is risen.
+/// Attributes delay and loss to segments of a fleet.
 pub struct Blamer<'s> {
     states: &'s [State],
     numbers: HashMap<u32, &'s State>,
     /// Neighbours by switch and port.
     peers: HashMap<[&'s str; 2], &'s Neighbour>,
-    /// Probes whose directions are measured, each by itself.
+    /// Probes with separate measurements of both directions.
     directions: HashSet<Name<'s>>,
-    /// All segments by name, once one was asked for.
+    /// All segments by name, built on first use.
     by_name: OnceCell<HashMap<(&'static str, Name<'s>), Place<'s>>>,
     /// Sorted by place.
     failed: Vec<Failure>,
@@ -41,7 +42,7 @@ pub struct Blamer<'s> {
 }
 
 impl<'s> Blamer<'s> {
-    /// All switches, at a time. `is_read` says whether all reports of a partition have been counted.
+    /// Examines all switches at a time. `is_read` returns whether all reports of a partition have been counted.
     pub fn new(states: &'s [State], now_unix_ns: u64, is_read: impl Fn(u16) -> bool) -> Self {
         let mut peers = HashMap::new();
         for state in states {
@@ -66,12 +67,12 @@ impl<'s> Blamer<'s> {
         blamer
     }
 
-    /// Whether this is the round trip of a probe whose directions are measured, too, each by itself.
+    /// Returns whether a segment is the round trip of a probe whose directions are also measured separately.
     fn is_in_directions(&self, place: Place<'s>) -> bool {
         place.kind() == Kind::RoundTrip && self.directions.contains(&place.name())
     }
 
-    /// The segment of this kind and name.
+    /// Returns the segment of this kind and name.
     fn place(&self, kind: &str, name: Name<'_>) -> Option<Place<'s>> {
         let by_name: &HashMap<(&str, Name<'_>), Place<'s>> = self.by_name.get_or_init(|| {
             let mut by_name = HashMap::new();
@@ -88,7 +89,7 @@ impl<'s> Blamer<'s> {
         self.states.iter().flat_map(State::places)
     }
 
-    /// The switch at the other end of a wire, and its port.
+    /// Returns the switch at the other end of a wire, and its port.
     fn peer(&self, state: &'s State, port: &str) -> Option<(&'s State, &'s str)> {
         let by_port: &HashMap<[&str; 2], &'s Neighbour> = &self.peers;
         let other = by_port.get(&[state.switch.as_str(), port])?;
@@ -98,7 +99,7 @@ impl<'s> Blamer<'s> {
         ))
     }
 
-    /// What is known of a segment. A wire depends on both ends and their clocks.
+    /// Returns the findings about a segment. A wire depends on both ends and their clocks.
     fn finding(&self, place: Place<'s>) -> Finding {
         let mut finding = place.finding(self.now_unix_ns);
         if place.stale(&self.numbers, self.now_unix_ns).is_some() {
@@ -119,14 +120,14 @@ impl<'s> Blamer<'s> {
         finding
     }
 
-    /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`; the class unless it is `all`.
+    /// Returns the title, such as `edge-1: lan>wan` or `edge-1:wan > edge-2:wan`, with the class unless it is `all`.
     fn title(&self, place: Place<'s>) -> String {
         let title = if place.kind() == Kind::Wire {
             self.wire_title(place)
         } else if matches!(place.kind(), Kind::Inside | Kind::Around) {
             place.title()
         } else {
-            // Of probes: the ends are nodes.
+            // The ends of a probe are nodes.
             let [from, to] = place.ends();
             let back = if place.kind() == Kind::RoundTrip {
                 format!(" > {from}")
@@ -138,7 +139,7 @@ impl<'s> Blamer<'s> {
         with_class(title, place.class())
     }
 
-    /// `edge-1:wan > edge-2:wan`.
+    /// Returns the title of a wire, such as `edge-1:wan > edge-2:wan`.
     fn wire_title(&self, place: Place<'s>) -> String {
         let port = place.port();
         let here = format!("{}:{port}", place.state.switch);
@@ -153,7 +154,7 @@ impl<'s> Blamer<'s> {
         }
     }
 
-    /// Failures of the switches and wires of a path.
+    /// Returns the failures of the switches and wires of a path.
     pub fn failed_on(&self, path: &PathAnswer) -> Vec<Failure> {
         let is_on = |failed: &&Failure| {
             let mut titles = path.chain.iter().map(|hop| &hop.title);
@@ -162,7 +163,7 @@ impl<'s> Blamer<'s> {
         self.failed.iter().filter(is_on).cloned().collect()
     }
 
-    /// Whether the other end of this wire, which measures it, reports it too.
+    /// Returns whether the other end of this wire, which measures it, also reports it.
     fn is_second_hand(&self, place: Place<'s>) -> bool {
         place.is_outgoing()
             && self
@@ -170,7 +171,8 @@ impl<'s> Blamer<'s> {
                 .is_some_and(|(peer, _)| !peer.is_silent(self.now_unix_ns))
     }
 
-    /// All that is risen, the worst first, at most so many, of a class or of all; and what is wrong with measuring.
+    /// Returns at most `limit` risen segments of a class, or of all classes, with the worst first, and the faults of
+    /// measuring.
     pub fn all(&self, class: Option<&str>, limit: usize) -> Blame {
         let (mut segments, mut learning) = (0, 0);
         let mut risen = Vec::new();
@@ -227,7 +229,7 @@ impl<'s> Blamer<'s> {
         })
     }
 
-    /// Each path by itself.
+    /// Explains each path separately.
     pub fn paths(&self, paths: &Paths) -> PathBlames {
         PathBlames {
             from: paths.from.clone(),
@@ -278,7 +280,8 @@ impl<'s> Blamer<'s> {
         }
     }
 
-    /// What is known of one direction: of a round trip it is between none of it and all, by half of it.
+    /// Returns the findings about one direction. Half of a round trip stands for either direction, which may have any
+    /// part of it.
     fn one_way(&self, place: Place<'s>) -> Finding {
         let mut finding = self.finding(place);
         if place.kind() == Kind::RoundTrip {
@@ -295,7 +298,7 @@ impl<'s> Blamer<'s> {
         finding
     }
 
-    /// What was measured from end to end: by a probe, or by a wire over several links. The first that has a delay now.
+    /// Returns the first measurement from end to end with a present delay: by a probe, or by a wire over several links.
     fn end_to_end(&self, path: &PathAnswer) -> Option<(Place<'s>, Finding)> {
         let probes = path.end_to_end.iter().filter_map(|probe| {
             let name = [&*probe.switch, &*probe.from, &*probe.to, &*probe.class];
@@ -335,14 +338,14 @@ fn name_of(joined: &station::Joined) -> Name<'_> {
     [&joined.switch, &joined.from, &joined.to, &joined.class]
 }
 
-/// Whether the clock of a switch's wires is not synchronised.
+/// Returns whether the clock of a switch's wires is not synchronised.
 fn is_free(state: &State) -> bool {
     let health = state.health.as_ref();
     health.is_some_and(|health| health.clock == "free")
 }
 
 impl<'s> Blamer<'s> {
-    /// Of all switches.
+    /// Returns the faults of measuring at all switches.
     fn faults(&self) -> Vec<MeasuringFault> {
         let mut faults = Vec::new();
         for state in self.states {
@@ -354,7 +357,7 @@ impl<'s> Blamer<'s> {
                 let words = if self.forwards(state) {
                     "it sends no reports, but its wires are up: it cannot reach NATS"
                 } else {
-                    "it sends no reports: it is down, or cannot be reached"
+                    "it sends no reports: it is down or unreachable"
                 };
                 let since_ms = ms(state.end_unix_ns);
                 faults.push(fault(("silent", words), &state.switch, since_ms));
@@ -381,7 +384,7 @@ impl<'s> Blamer<'s> {
         faults
     }
 
-    /// Wires of a switch that measure nothing. Where the other end is silent, that says it.
+    /// Returns the faults of wires that measure nothing. If the other end is silent, that fault is reported instead.
     fn sessions(&self, state: &'s State) -> impl Iterator<Item = MeasuringFault> {
         let wires = state.neighbours.iter().filter(|other| {
             other.wire_switch().is_some_and(|peer| {
@@ -392,7 +395,7 @@ impl<'s> Blamer<'s> {
         wires.filter_map(|other| self.session(state, other))
     }
 
-    /// The fault of a wire's session, if it has one.
+    /// Returns the fault of a wire's session, if it has one.
     fn session(&self, state: &'s State, wire: &Neighbour) -> Option<MeasuringFault> {
         let port = state.name(wire.port);
         let here = format!("{}:{port}", state.switch);
@@ -406,14 +409,14 @@ impl<'s> Blamer<'s> {
     }
 }
 
-/// Since when wires of a switch have no figures, in milliseconds since 1970.
+/// Returns since when wires of a switch have no figures, in milliseconds since 1970.
 fn unsynchronised_since(state: &State) -> Option<u64> {
     let wires = state.places().filter(|place| place.kind() == Kind::Wire);
     let since = wires.filter_map(|place| place.known.found.as_ref()?.unsynchronised_since_ms);
     since.min()
 }
 
-/// The title of a segment of a class.
+/// Appends the class to the title of a segment.
 fn with_class(title: String, class: &str) -> String {
     if class == "all" {
         title

@@ -1,5 +1,5 @@
-//! What owners need of JetStream: reports in, values and minutes out. [`Store`](crate::store::Store) is JetStream; simulations
-//! have one in memory.
+//! The part of JetStream that owners need: reports in, values and minutes out. [`Store`](crate::store::Store)
+//! implements it with JetStream; simulations implement it in memory.
 #![expect(
     async_fn_in_trait,
     reason = "whether a future can move between threads follows from the implementation"
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use axum::body::Bytes;
 use futures_util::stream::BoxStream;
 
-/// Something failed between here and the server; it is tried again.
+/// An operation on the server failed; it is retried.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {why}")]
 pub struct StoreError {
@@ -18,7 +18,7 @@ pub struct StoreError {
     why: String,
 }
 
-/// Makes an error of what was being done.
+/// Returns a closure that wraps an error with the operation that failed.
 pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> StoreError {
     move |error| StoreError {
         doing,
@@ -26,10 +26,10 @@ pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> St
     }
 }
 
-/// From where reports are read again at a takeover, if that is earlier than the first that is not acknowledged.
+/// Where reading again starts at a takeover, if that is before the first unacknowledged report.
 #[derive(Debug, Clone, Copy)]
 pub enum Again {
-    /// Behind this sequence.
+    /// After this sequence.
     Behind(u64),
     /// From this time on.
     Since(SystemTime),
@@ -38,95 +38,95 @@ pub enum Again {
 /// A report's message.
 #[derive(Debug)]
 pub struct Delivered<M> {
-    /// Its sequence in the stream.
+    /// Sequence in the stream.
     pub sequence: u64,
-    /// When the server stored it, in nanoseconds since 1970.
+    /// When the server stored the message, in nanoseconds since 1970.
     pub published_unix_ns: u64,
-    /// Its subject.
+    /// Subject of the message.
     pub subject: String,
-    /// The report.
+    /// The encoded report.
     pub payload: Bytes,
-    /// By which it is acknowledged.
+    /// Handle for the acknowledgement.
     pub message: M,
 }
 
 /// Reports of a partition, in order.
 #[expect(missing_debug_implementations, reason = "streams have none")]
 pub struct Reports<M> {
-    /// The reports.
+    /// Stream of the reports.
     pub messages: BoxStream<'static, Result<Delivered<M>, StoreError>>,
-    /// The last sequence of the stream.
+    /// Last sequence of the stream.
     pub last: u64,
-    /// The last sequence that an earlier owner counted: what is read again up to it is only learnt from.
+    /// Last sequence that an earlier owner counted. Reports up to it update only the histories.
     pub counted: u64,
-    /// When the stream was made, in nanoseconds since 1970.
+    /// When the stream was created, in nanoseconds since 1970.
     pub created_unix_ns: u64,
 }
 
 /// A value of a bucket.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// Its subject.
+    /// Subject of the key.
     pub subject: String,
-    /// Its revision.
+    /// Revision of the value.
     pub revision: u64,
-    /// Its bytes.
+    /// Bytes of the value.
     pub bytes: Bytes,
 }
 
-/// On which condition something is written.
+/// The condition of a write.
 #[derive(Debug, Clone)]
 pub enum Put {
-    /// Whatever is there.
+    /// Write unconditionally.
     Anyway,
-    /// Over this revision; 0 where there is no value.
+    /// Replace this revision; 0 if there is no value.
     Over(u64),
-    /// Unless something was written under this id within two minutes.
+    /// Write unless a message with this id was written in the last two minutes.
     Once(String),
 }
 
-/// Why something was not written.
+/// Why a write failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PutError {
-    /// Another station has written meanwhile.
+    /// Another station has written in the meantime.
     #[error("another station has written it: {0}")]
     Overtaken(String),
-    /// The server refuses these bytes: what else is written is not concerned.
+    /// The server refuses these bytes; other writes are not affected.
     #[error("the server refuses it: {0}")]
     Refused(String),
-    /// There is no answer, or no stream.
+    /// The server does not answer, or the stream is missing.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// JetStream, as owners see it.
+/// The operations of JetStream that owners use.
 pub trait Bus {
-    /// A report's message, to be acknowledged.
+    /// Handle for acknowledging a report.
     type Message: Send;
 
-    /// Most bytes of one message.
+    /// Returns the largest size of a message in bytes.
     fn bytes_max(&self) -> usize;
 
-    /// Nanoseconds since 1970, by the clock that the times of messages are of.
+    /// Returns the nanoseconds since 1970, by the clock of the messages' timestamps.
     fn now_unix_ns(&self) -> u64;
 
-    /// The first revision of a state that the server keeps: it has evicted the earlier ones.
+    /// Returns the first revision of a state that the server keeps; earlier ones have been evicted.
     fn first_state(&self) -> u64;
 
-    /// Writes a message; its sequence, which of a value is the revision.
+    /// Writes a message. Returns its sequence, which is also the revision of a value.
     async fn put(&self, subject: String, bytes: Vec<u8>, on: Put) -> Result<u64, PutError>;
 
-    /// The last values of a bucket's keys, in the order of their revisions. A key that was deleted has no value.
+    /// Returns the last values of a bucket's keys, in the order of their revisions. Deleted keys have none.
     async fn last(&self, stream: &str, keys: String) -> Result<Vec<Value>, StoreError>;
 
-    /// Reports of a partition from the first that is not acknowledged, or from an earlier one. A consumer that another station
-    /// has of it ends.
+    /// Reads the reports of a partition from the first unacknowledged one, or from an earlier one. Ends the consumer of
+    /// any other station.
     async fn take_over(
         &self,
         partition: u16,
         again: Again,
     ) -> Result<Reports<Self::Message>, StoreError>;
 
-    /// Acknowledges a report, and all before it.
+    /// Acknowledges a report and all earlier ones.
     async fn acknowledge(&self, message: &Self::Message) -> Result<(), StoreError>;
 }

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use clap::Parser;
 use contract::address::listen_address;
 
-/// Join the reports of many switches, and answer for segments, paths and what is missing.
+/// Join the reports of many switches, and answer queries about segments, paths and missing reports.
 #[derive(Debug, Parser)]
 #[command(name = "vernier-station", version)]
 pub struct Arguments {
     /// Configuration (JSON)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Server of NATS, without a configuration
+    /// NATS server, without a configuration
     #[arg(
         long,
         value_name = "URL",
@@ -21,7 +21,7 @@ pub struct Arguments {
         default_value = "nats://127.0.0.1:4222"
     )]
     pub nats: String,
-    /// Serve answers here, whatever the configuration says
+    /// Address to serve answers at, overriding the configuration
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
 }

@@ -1,24 +1,26 @@
-//! Time, as the NATS server has it. Switches and stations have clocks of their own, and any of them may be wrong: an epoch is
-//! dated within what the server's stamps allow, and "now" is the server's, too.
+//! Time according to the NATS server. The clocks of switches and stations may be wrong, so epochs are dated within the
+//! bounds of the server's timestamps, and "now" is the server's time, too.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use report::msp::Report;
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// A clock that is ahead by less counts as right.
+/// A clock that is ahead by less counts as correct.
 const AHEAD_MIN_NS: i64 = SECOND_NS;
 
-/// A clock that is behind by less counts as right: the report may have come late.
+/// A clock that is behind by less counts as correct: the report may have been late.
 const BACK_MIN_NS: i64 = 10 * SECOND_NS;
 
-/// When a report's last epoch ended: what the report says, if that is neither after the server stored the report nor before
-/// the switch's previous epoch ended. Otherwise the switch's clock is wrong, and the server's stamp is the time.
+/// Returns the end of a report's last epoch. This is the report's own time unless it is after the server stored the
+/// report or before the end of the switch's previous epoch. Otherwise the switch's clock is wrong, and the server's
+/// timestamp is used.
 ///
-/// A previous end after the stamp is no criterion: an earlier version of the station took reports of the future.
+/// A previous end after the timestamp is ignored, because an earlier version of the station accepted reports from the
+/// future.
 pub fn dated(report: &Report, received_unix_ns: u64, previous_unix_ns: u64) -> u64 {
     let end_unix_ns = report.end_unix_ns();
     let is_possible =
@@ -30,12 +32,12 @@ pub fn dated(report: &Report, received_unix_ns: u64, previous_unix_ns: u64) -> u
     }
 }
 
-/// Milliseconds of nanoseconds.
+/// Converts nanoseconds to milliseconds.
 pub const fn ms(ns: u64) -> u64 {
     ns / 1_000_000
 }
 
-/// Returns by how much a report's own time is later than its date; negative if it is earlier.
+/// Returns how much later than its date a report's own time is; negative if it is earlier.
 pub fn off_ns(report: &Report, dated_unix_ns: u64) -> i64 {
     let end_unix_ns = report.end_unix_ns();
     let size = i64::try_from(end_unix_ns.abs_diff(dated_unix_ns)).unwrap_or(i64::MAX);
@@ -46,7 +48,7 @@ pub fn off_ns(report: &Report, dated_unix_ns: u64) -> i64 {
     }
 }
 
-/// Returns the problem with a switch's clock, in words.
+/// Returns a description of the problem with a switch's clock.
 pub fn problem(off_ns: i64) -> Option<String> {
     let seconds = off_ns.unsigned_abs() / SECOND_NS.unsigned_abs();
     let wrong = match off_ns {
@@ -61,7 +63,7 @@ pub fn problem(off_ns: i64) -> Option<String> {
     ))
 }
 
-/// The server's clock, as it was read last and as time has passed since then.
+/// The server's clock: its last reading, and the time since then.
 #[derive(Debug, Default)]
 pub struct Clock(RwLock<Option<(Instant, u64)>>);
 
@@ -71,7 +73,7 @@ impl Clock {
         *self.0.write() = Some((Instant::now(), unix_ns));
     }
 
-    /// Nanoseconds since 1970 (UTC); by the machine's clock before the server's was read.
+    /// Returns the nanoseconds since 1970 (UTC); by the machine's clock until the server's has been read.
     pub fn now_unix_ns(&self) -> u64 {
         let since = |(read, unix_ns): (Instant, u64)| {
             let passed: Duration = read.elapsed();

@@ -1,5 +1,5 @@
-//! What is answered from: the states of all switches and the last hours of minutes, as JetStream has them. Every station reads
-//! both, so that an answer does not depend on which station is asked.
+//! The states of all switches and the last hours of minutes, as stored in JetStream. Every station reads both, so that
+//! an answer does not depend on the station.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -17,25 +17,25 @@ use crate::values::{self, ValueError};
 pub struct Fleet {
     states: RwLock<States>,
     minutes: RwLock<Minutes>,
-    /// All states and minutes that there were at the start have been read.
+    /// Whether all states, and all minutes, that existed at the start have been read.
     pub is_complete: [AtomicBool; 2],
     /// Values that could not be read.
     pub unreadable: AtomicU64,
 }
 
-/// States as they were read.
+/// The states read so far.
 #[derive(Debug, Default)]
 struct States {
     by_switch: BTreeMap<String, Known>,
-    /// The revision that was read last.
+    /// The last revision read.
     read: u64,
-    /// What the server kept when it was asked, until all of it has been read.
+    /// Revisions that the server kept when it was last queried, until all of them have been read.
     kept: Option<RangeInclusive<u64>>,
 }
 
 impl States {
-    /// Forgets what the server has evicted. Only once all that it had has been read: what was read of a switch before may have been
-    /// evicted by what it wrote since.
+    /// Drops the states that the server has evicted, once everything it kept has been read: a newer state of the same
+    /// switch may have evicted the one read before.
     fn evict(&mut self) {
         let has_read = |kept: &mut RangeInclusive<u64>| self.read >= *kept.end();
         if let Some(kept) = self.kept.take_if(has_read) {
@@ -45,20 +45,20 @@ impl States {
     }
 }
 
-/// What is known of a switch's state.
+/// The stored state of a switch.
 #[derive(Debug, Default)]
 struct Known {
-    /// A state, once it is whole.
+    /// The encoded state, once it is complete.
     bytes: Bytes,
-    /// The revision of the last value.
+    /// Revision of the last value.
     revision: u64,
-    /// Parts since the last head, by slot and number.
+    /// Parts received since the last head, by slot and number.
     parts: HashMap<(usize, usize), Bytes>,
-    /// Why the last value is no state.
+    /// Why the last value is not a state.
     fault: Option<ValueError>,
 }
 
-/// Closed minutes, the oldest first, of so many bytes at most.
+/// Closed minutes, oldest first, limited by their size in bytes.
 #[derive(Debug)]
 struct Minutes {
     list: VecDeque<(String, Bytes)>,
@@ -83,7 +83,7 @@ fn size(subject: &str, bytes: &Bytes) -> usize {
 }
 
 impl Fleet {
-    /// Nothing yet; minutes in so many bytes.
+    /// Creates an empty fleet with room for `bytes_max` bytes of minutes.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             states: RwLock::default(),
@@ -97,7 +97,7 @@ impl Fleet {
         }
     }
 
-    /// Takes a state that was written, or a part of it, or a deleted key, by the key's subject and the value's revision.
+    /// Stores a state, a part of a state, or a deletion, given the key's subject and the value's revision.
     pub fn put_state(&self, subject: &str, revision: u64, value: &[u8]) {
         let mut states = self.states.write();
         states.read = revision;
@@ -105,7 +105,7 @@ impl Fleet {
             self.unreadable.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        // A copy: the message's bytes are part of a larger buffer.
+        // Copied, because the message's bytes are part of a larger buffer.
         let bytes = Bytes::copy_from_slice(value);
         match part {
             Some(_) if bytes.is_empty() => {}
@@ -134,7 +134,7 @@ impl Fleet {
         states.evict();
     }
 
-    /// Notes that all states, with these subjects, have been read; forgets others, which are from a lost store.
+    /// Notes that all states, with these subjects, have been read. Drops all others, which are from a lost store.
     pub fn has_all_states(&self, subjects: &HashSet<String>) {
         let switches = subjects
             .iter()
@@ -144,7 +144,7 @@ impl Fleet {
         states
             .by_switch
             .retain(|switch, _| switches.contains(switch));
-        // Revisions may have begun anew.
+        // Revisions may have restarted.
         states.kept = None;
         drop(states);
         self.is_complete[0].store(true, Ordering::Relaxed);
@@ -157,32 +157,32 @@ impl Fleet {
         known.bytes = Bytes::new();
     }
 
-    /// Takes a minute that was written, by its subject.
+    /// Stores a minute, given its subject.
     pub fn put_minute(&self, subject: String, value: &[u8]) {
         let bytes = Bytes::copy_from_slice(value);
         self.minutes.write().push(subject, bytes);
     }
 
-    /// Forgets the states that the server has evicted, by the revisions that it keeps.
+    /// Drops the states that the server has evicted, given the revisions that it keeps.
     pub fn evict(&self, kept: RangeInclusive<u64>) {
         let mut states = self.states.write();
         states.kept.get_or_insert(kept);
         states.evict();
     }
 
-    /// They are read anew.
+    /// Drops all minutes, to read them again.
     pub fn forget_minutes(&self) {
         let mut minutes = self.minutes.write();
         minutes.list.clear();
         minutes.bytes = 0;
     }
 
-    /// Bytes of minutes.
+    /// Returns the size of the minutes in bytes.
     pub fn minutes_bytes(&self) -> usize {
         self.minutes.read().bytes
     }
 
-    /// Every switch's state, by name.
+    /// Returns the states of all switches, sorted by name.
     pub fn states(&self) -> Vec<State> {
         let known: Vec<(String, Bytes)> = {
             let states = self.states.read();
@@ -192,12 +192,12 @@ impl Fleet {
                 .map(|(switch, known)| (switch.clone(), known.bytes.clone()))
                 .collect()
         };
-        // Not under the lock: a value that turns out to be unreadable is noted under it.
+        // Not under the lock, because noting an unreadable value takes the lock.
         let read = |(switch, bytes): (String, Bytes)| self.read_state(&switch, &bytes);
         known.into_iter().filter_map(read).collect()
     }
 
-    /// One switch's state.
+    /// Returns the state of a switch.
     pub fn state(&self, switch: &str) -> Option<State> {
         let bytes = self.states.read().by_switch.get(switch)?.bytes.clone();
         (!bytes.is_empty()).then(|| self.read_state(switch, &bytes))?
@@ -214,7 +214,7 @@ impl Fleet {
         read.ok()
     }
 
-    /// Switches whose values cannot be read, and why.
+    /// Returns the switches whose values cannot be read, with the reasons.
     pub fn faults(&self) -> Vec<(String, String)> {
         let states = self.states.read();
         let faults = states.by_switch.iter();
@@ -225,7 +225,7 @@ impl Fleet {
             .collect()
     }
 
-    /// Bytes of states.
+    /// Returns the size of the states in bytes.
     pub fn states_bytes(&self) -> usize {
         let states = self.states.read();
         let parts = |known: &Known| known.parts.values().map(Bytes::len).sum::<usize>();
@@ -236,7 +236,7 @@ impl Fleet {
             .sum()
     }
 
-    /// The minutes of a switch, the oldest first, each once.
+    /// Returns the minutes of a switch without duplicates, oldest first.
     pub fn minutes(&self, switch: &str) -> Vec<Minute> {
         let subject = values::minutes_of(switch);
         let minutes = self.minutes.read();
@@ -246,7 +246,7 @@ impl Fleet {
         let read = bytes
             .iter()
             .filter_map(|bytes| self.read(Minute::decode(&**bytes)));
-        // One that was written twice is the same twice.
+        // Copies of a minute that was written twice are equal.
         let read = read.filter(|minute| minute.switch == switch);
         let by_minute: BTreeMap<(u64, u32), Minute> = read
             .map(|minute| ((minute.minute, minute.part), minute))
@@ -261,7 +261,7 @@ impl Fleet {
         read.ok()
     }
 
-    /// Whether all that there was at the start has been read.
+    /// Returns whether everything that existed at the start has been read.
     pub fn is_ready(&self) -> bool {
         self.is_complete
             .iter()
@@ -269,11 +269,11 @@ impl Fleet {
     }
 }
 
-/// How much longer than another a switch may be silent before it loses its number on wires to it, in nanoseconds.
+/// How much longer than another claimant a switch may be silent before it loses its number on wires, in nanoseconds.
 const NUMBER_KEPT_NS: u64 = 3_600_000_000_000;
 
-/// States by the switches' numbers on wires. Of several that claim one number the first to have claimed it has it; the others
-/// are refused it, see [`refused_numbers`].
+/// Returns the states by the switches' numbers on wires. If several switches claim a number, the first to claim it has
+/// it; the others are refused, see [`refused_numbers`].
 pub fn by_number(states: &[State]) -> HashMap<u32, &State> {
     let mut claims = HashMap::<u32, Vec<&State>>::new();
     for state in states {
@@ -296,7 +296,7 @@ fn holder<'s>(claims: &[&'s State]) -> Option<&'s State> {
     there.copied().min_by_key(|state| first(state))
 }
 
-/// Returns the problem of each switch that claims another's number, by name.
+/// Returns the problem of each switch that claims the number of another, by name.
 pub fn refused_numbers(states: &[State]) -> HashMap<&str, String> {
     let numbers = by_number(states);
     let refused = states.iter().filter_map(|state| {
@@ -361,19 +361,19 @@ mod tests {
         put("a", 1);
         put("b", 2);
         put("c", 3);
-        // The server has a newer state of "b", which has not come yet, and has evicted "a".
+        // The server has a newer state of "b", which has not arrived yet, and has evicted "a".
         fleet.evict(3..=4);
         assert_eq!(known(), ["a", "b", "c"]);
         put("b", 4);
         assert_eq!(known(), ["b", "c"]);
-        // All that it has was read before it was asked.
+        // All that the server keeps had been read before the query.
         fleet.evict(4..=4);
         assert_eq!(known(), ["b"]);
     }
 
     #[test]
     fn a_number_stays_with_the_first_that_claimed_it_and_the_others_are_named() {
-        // Its name would come first, its report last.
+        // The liar's name sorts first, and its report is the newest.
         let liar = claims("a-liar", 2_000, 9_000);
         let honest = claims("honest", 1_000, 8_000);
         for states in [

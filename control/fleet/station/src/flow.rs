@@ -37,14 +37,14 @@ impl<'s> Seen<'s> {
     }
 }
 
-/// What leads from one segment to the next.
+/// The connection from one segment to the next.
 #[derive(Clone)]
 struct Link {
     to: usize,
     hop: Option<FlowHop>,
 }
 
-/// The flows whose names contain every word of `contains`, those with most packets first.
+/// Returns the flows whose names contain every word of `contains`, those with most packets first.
 pub fn flows(states: &[State], contains: &str, limit: usize, now_unix_ns: u64) -> StationFlows {
     let reporting = states.iter().filter(|state| !state.is_silent(now_unix_ns));
     let is_wanted = |flow: &&Flow| {
@@ -73,7 +73,7 @@ pub fn flows(states: &[State], contains: &str, limit: usize, now_unix_ns: u64) -
     StationFlows { matching, flows }
 }
 
-/// The flow of that name; `None` where no switch reports it.
+/// Returns the flow of that name; `None` if no switch reports it.
 pub fn flow(states: &[State], name: &str, now_unix_ns: u64) -> Option<FlowPath> {
     let seen = states
         .iter()
@@ -127,7 +127,8 @@ pub fn flow(states: &[State], name: &str, now_unix_ns: u64) -> Option<FlowPath> 
     })
 }
 
-/// To the segment that packets enter behind this one: over a wire, or around a device of the same switch.
+/// Returns the link to the segment that packets enter after this one: over a wire, or around a device of the same
+/// switch.
 fn link(
     places: &HashMap<(&str, &str), usize>,
     from: &Seen,
@@ -160,7 +161,7 @@ fn link(
     })
 }
 
-/// Figures of all packets of a class on a segment, else those of another class.
+/// Returns the figures of all packets of a class on a segment; those of another class if there are none.
 fn all_packets<'s>(
     mut places: impl Iterator<Item = Place<'s>> + Clone,
     class: &str,

@@ -1,8 +1,8 @@
-//! Histories of the segments of a partition's switches, from which rises of delay and loss are found, and how they are kept in
-//! JetStream, so that the next owner of the partition goes on where the last one was.
+//! Histories of the segments of a partition's switches, from which rises of delay and loss are found. They are stored
+//! in JetStream, so that the next owner of the partition continues them.
 //!
 //! ```text
-//!  report --> Locator of the switch --> what was found --> the switch's state
+//!  report --> Locator of the switch --> findings --> the switch's state
 //!                   ^      |
 //!      JetStream ---+      +-- every two minutes --> JetStream
 //! ```
@@ -29,13 +29,13 @@ use crate::values::{PART_BYTES_MAX, below};
 /// Histories that end later than this after the server's time are discarded: a minute.
 const FUTURE_NS: u64 = 60_000_000_000;
 
-/// Nanoseconds of a millisecond.
+/// Nanoseconds in a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The histories of a switch that was not heard for so long are dropped: an hour.
+/// Silence after which the histories of a switch are dropped: an hour.
 const FORGET_MS: u64 = 3_600_000;
 
-/// Segments whose histories this station has and may have.
+/// Number of segments with histories at this station, and its limit.
 #[derive(Debug)]
 pub struct Room {
     segments: AtomicU64,
@@ -45,7 +45,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// For so many segments.
+    /// Creates room for `segments_max` segments.
     pub const fn new(segments_max: u64) -> Self {
         Self {
             segments: AtomicU64::new(0),
@@ -54,17 +54,17 @@ impl Room {
         }
     }
 
-    /// Segments now.
+    /// Returns the present number of segments.
     pub fn segments(&self) -> u64 {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Segments that one switch may have: some are left for the others.
+    /// Returns the largest number of segments of one switch; the rest is left to other switches.
     const fn share(&self) -> u64 {
         self.segments_max - self.segments_max / 4
     }
 
-    /// Takes room for `more` segments of a switch that has `has`, if there is room.
+    /// Reserves room for `more` segments of a switch that has `has`. Returns `false` if there is none.
     fn take(&self, has: u64, more: u64) -> bool {
         if has.saturating_add(more) > self.share() {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -87,19 +87,19 @@ impl Room {
     }
 }
 
-/// What is learnt of one switch.
+/// The history of one switch.
 #[derive(Debug)]
 struct History {
     locator: Locator,
-    /// Of the last report that is in it.
+    /// Sequence of the last report in it.
     sequence: u64,
     /// When the last report was stored, by the server's clock.
     heard_ms: u64,
-    /// End of the last report's epoch, as it was dated.
+    /// Date of the end of the last report's epoch.
     end_unix_ns: u64,
 }
 
-/// What is learnt of the switches of one partition.
+/// The histories of the switches of one partition.
 #[derive(Debug)]
 pub struct Histories {
     switches: BTreeMap<String, History>,
@@ -115,7 +115,7 @@ impl Drop for Histories {
 }
 
 impl Histories {
-    /// Nothing yet.
+    /// Creates empty histories.
     pub fn new(room: Arc<Room>) -> Self {
         Self {
             switches: BTreeMap::new(),
@@ -123,17 +123,17 @@ impl Histories {
         }
     }
 
-    /// Whether there is nothing to learn.
+    /// Returns whether histories are turned off.
     pub fn is_off(&self) -> bool {
         self.room.segments_max == 0
     }
 
-    /// Whether something is known of a switch.
+    /// Returns whether there is a history of a switch.
     pub fn has(&self, switch: &str) -> bool {
         self.switches.contains_key(switch)
     }
 
-    /// What a station learnt of a switch up to a report, as bytes; whether it can be used.
+    /// Restores the history of a switch up to a report. Returns whether the bytes were valid.
     pub fn restore(&mut self, switch: &str, sequence: u64, heard_ms: u64, bytes: &[u8]) -> bool {
         let locator = match Locator::from_bytes(self.segments_max(), bytes) {
             Ok(locator) => locator,
@@ -156,7 +156,7 @@ impl Histories {
         true
     }
 
-    /// Forgets sequences beyond `last`: the stream was created anew.
+    /// Resets sequences beyond `last`, because the stream was recreated.
     pub fn rewind(&mut self, last: u64) {
         for history in self.switches.values_mut() {
             if history.sequence > last {
@@ -165,12 +165,12 @@ impl Histories {
         }
     }
 
-    /// False alarms are rare over all segments that a station may have.
+    /// Returns the number of segments over which false alarms must be rare: the limit of a station.
     fn segments_max(&self) -> usize {
         usize::try_from(self.room.segments_max).unwrap_or(usize::MAX)
     }
 
-    /// Takes up a report that JetStream stored at this time, unless it has been.
+    /// Adds a report that JetStream stored at this time, unless it has already been added.
     pub fn feed(&mut self, report: &Report, sequence: u64, received_unix_ns: u64) {
         if self.is_off() {
             return;
@@ -188,7 +188,7 @@ impl Histories {
         if sequence <= history.sequence {
             return;
         }
-        // A station of an earlier version took reports of the future, or the server's clock went back: new reports would be ignored.
+        // Reports from the future (earlier versions) or a clock set back would make new reports be ignored.
         if history.end_unix_ns > received_unix_ns.saturating_add(FUTURE_NS) {
             room.give(history.locator.len() as u64);
             history.locator = Locator::new(segments_max);
@@ -230,7 +230,7 @@ impl Histories {
         for (one, other) in pairs {
             locator.pair(&one, &other);
         }
-        // What had no packets is not in the report: it is not silent.
+        // The report omits segments without packets; they are not silent.
         let idle: Vec<String> = locator
             .names()
             .filter(|name| !reported.contains(*name))
@@ -242,7 +242,7 @@ impl Histories {
         }
     }
 
-    /// Enters what was found into the state of a switch.
+    /// Copies the findings to the state of a switch.
     pub fn note(&mut self, state: &mut State) {
         let Some(history) = self.switches.get(&state.switch) else {
             return;
@@ -258,7 +258,8 @@ impl Histories {
         }
     }
 
-    /// Drops the segments that the states do not have, and switches that have long been silent: their names.
+    /// Drops the segments that the states do not have, and switches that have long been silent. Returns the names of
+    /// these switches.
     pub fn forget<'s>(
         &mut self,
         state_of: impl Fn(&str) -> Option<&'s State>,
@@ -283,7 +284,7 @@ impl Histories {
         forgotten
     }
 
-    /// What is known of each switch, as bytes, with when it was heard last.
+    /// Returns the encoded history of each switch, with the time of its last report.
     pub fn encoded(&self) -> impl Iterator<Item = (&str, u64, Vec<u8>)> {
         let switches = self.switches.iter();
         switches.map(|(switch, history)| {
@@ -296,19 +297,19 @@ impl Histories {
     }
 }
 
-/// The name of a segment among those of its switch: kind, ends and class.
+/// Returns the name of a segment within its switch, made of kind, ends and class.
 fn segment_name(kind: Kind, from: &str, to: &str, class: &str) -> String {
     let kind = label(kind);
     format!("{kind} {from}>{to} {class}")
 }
 
-/// As [`segment_name`].
+/// Returns the [`segment_name`] of a place.
 fn name_of(place: Place<'_>) -> String {
     let [from, to] = place.ends();
     segment_name(place.kind(), from, to, place.class())
 }
 
-/// A segment's report as localisation takes it.
+/// Converts a segment's report to the input of localisation.
 fn interval(
     segment: &Segment,
     report: &Report,
@@ -325,19 +326,19 @@ fn interval(
         deviation_ns: segment.stddev_ns.map(f64::from),
         p99_ns: segment.quantiles.map(|quantiles| quantiles.p99_ns.into()),
         sent: (segment.packets > 0).then_some(segment.packets),
-        // On a wire a loss may be counted an epoch late, and be taken back.
+        // A loss on a wire may be counted an epoch late, and be corrected then.
         lost: u64::try_from(segment.lost).unwrap_or(0),
         clock_unsynchronised,
     }
 }
 
-/// Reports are read again for so long at most: what is older is not made up for. An hour.
+/// Longest time for which reports are read again; older ones are skipped. An hour.
 const AGAIN_MS: u64 = 3_600_000;
 
-/// A part of what was learnt of a switch.
+/// A part of the history of a switch.
 #[derive(Clone, PartialEq, Message)]
 struct Part {
-    /// The switch.
+    /// Name of the switch.
     #[prost(string, tag = "1")]
     switch: String,
     /// Sequence in the stream of the last report that was read.
@@ -346,16 +347,16 @@ struct Part {
     /// When this was written, in milliseconds since 1970.
     #[prost(uint64, tag = "3")]
     written_ms: u64,
-    /// When the server stored its last report, in milliseconds since 1970.
+    /// When the server stored the last report, in milliseconds since 1970.
     #[prost(uint64, tag = "4")]
     heard_ms: u64,
-    /// Which part, from 0.
+    /// Index of the part, from 0.
     #[prost(uint32, tag = "5")]
     number: u32,
-    /// How many there are.
+    /// Number of parts.
     #[prost(uint32, tag = "6")]
     parts: u32,
-    /// Its bytes.
+    /// Bytes of the part.
     #[prost(bytes = "vec", tag = "7")]
     bytes: Vec<u8>,
 }
@@ -364,11 +365,11 @@ fn key(switch: &str, number: u32) -> String {
     format!("{}.{number}", below(MEMORY_KEY, switch))
 }
 
-/// All parts of one memory, in order, if they are there and of one time.
+/// Joins the parts of a history, if all of them are present and were written at the same time.
 fn whole(mut parts: Vec<Part>) -> Option<Part> {
     parts.sort_by_key(|part| part.number);
     let newest = parts.iter().map(|part| part.written_ms).max()?;
-    // More parts may be left of a time when it had more segments.
+    // Stale parts may remain from a time with more segments.
     parts.retain(|part| part.written_ms == newest);
     let mut parts = parts.into_iter();
     let mut whole = parts.next()?;
@@ -383,7 +384,7 @@ fn whole(mut parts: Vec<Part>) -> Option<Part> {
     (whole.number == 0 && number == whole.parts).then_some(whole)
 }
 
-/// As [`load`], from the values of the bucket.
+/// Restores histories from the values of the bucket; see [`load`].
 pub fn restore(
     values: impl Iterator<Item = Bytes>,
     now_ms: u64,
@@ -412,8 +413,8 @@ pub fn restore(
     behind
 }
 
-/// Restores the histories of a partition's switches. Returns the sequence after which reports have to be read again; `None`
-/// if there are no histories.
+/// Restores the histories of a partition's switches. Returns the sequence after which reports must be read again;
+/// `None` if there are no histories.
 ///
 /// # Errors
 /// The server's error.
@@ -474,7 +475,7 @@ pub async fn store<B: Bus>(
 /// # Errors
 /// The server's error.
 pub async fn delete<B: Bus>(bus: &B, switch: &str) -> Result<(), StoreError> {
-    // A value without bytes is none.
+    // An empty value counts as none.
     let taken_out = bus.put(key(switch, 0), Vec::new(), Put::Anyway).await;
     taken_out
         .map(drop)

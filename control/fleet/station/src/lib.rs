@@ -1,4 +1,5 @@
-//! `vernier-station`: joins the reports of many switches, and answers for segments, paths and what is missing.
+//! `vernier-station`: joins the reports of many switches, and answers queries about segments, paths and missing
+//! reports.
 //!
 //! ```text
 //!  switches --reports--> JetStream --partition's consumer--> owner --states, minutes--> JetStream
@@ -6,10 +7,10 @@
 //!            Prometheus, JSON, `vernier --station` <-- answers <-- fleet (every station) <-+
 //! ```
 //!
-//! Stations share the partitions among those that live ([`members`]); one that dies loses no report ([`owner`]); every
-//! station answers from what is in JetStream ([`fleet`]), so that all give the same answer.
+//! Live stations share the partitions ([`members`]). A station that dies loses no report ([`owner`]). Every station
+//! answers from the data in JetStream ([`fleet`]), so that all give the same answer.
 //!
-//! What it is not: it measures nothing, and keeps nothing that is not in JetStream.
+//! A station measures nothing, and stores nothing outside JetStream.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -62,7 +63,7 @@ use problems::{Part, Problems, Progress};
 use settings::{Ends, Settings};
 use store::Store;
 
-/// How often the server is asked for its lag, its clock, evicted values and missing streams.
+/// How often the server is queried for its lag, its clock, evicted values and missing streams.
 const LAG_EVERY: Duration = Duration::from_secs(5);
 
 /// How long a part must work before its problem is cleared.
@@ -71,49 +72,50 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// A station.
 #[derive(Debug)]
 pub struct Station {
-    /// What it answers from.
+    /// The data from which queries are answered.
     pub fleet: Fleet,
-    /// Answers that clients have not taken yet.
+    /// Answers that clients have not received completely.
     in_flight: InFlight,
-    /// One answer at a time is made.
+    /// Permit to make an answer, one at a time.
     turn: Arc<Semaphore>,
     /// The clock of the NATS server.
     pub clock: Arc<Clock>,
-    /// The topology, where it is not what switches report.
+    /// The topology, unless it follows from the reports.
     topology: RwLock<Option<Arc<Topology>>>,
-    /// What of OSPF could not be taken up.
+    /// Counts of OSPF data that could not be used.
     ospf: Arc<Counts>,
-    /// Paths with series of their own.
+    /// Paths with their own time series.
     pub paths: Vec<Ends>,
-    /// What it has counted as an owner.
+    /// Counts of the work as an owner.
     pub work: Arc<Work>,
-    /// Segments whose histories it has as an owner.
+    /// Room for segments with histories, as an owner.
     pub room: Arc<Room>,
-    /// Whether it is connected to NATS.
+    /// Whether the station is connected to NATS.
     pub is_connected: AtomicBool,
-    /// Why it is not ready, in the words of the log.
+    /// Reasons why the station is not ready, worded as in the log.
     pub problems: Problems,
-    /// Rises with every connection, and when a stream was created anew: all consumers are then made again.
+    /// Incremented on every connection, and when a stream is recreated; all consumers are then recreated.
     connections: watch::Sender<u64>,
-    /// Wakes [`Station::tend`] after a failure that the loss of a stream would explain.
+    /// Wakes [`Station::tend`] after a failure that a lost stream could explain.
     doubts: Notify,
-    /// Stations that live.
+    /// Number of live stations.
     pub alive: AtomicU64,
-    /// Partitions that it owns.
+    /// Number of partitions that this station owns.
     pub owned: AtomicU64,
-    /// Reports that wait in all partitions.
+    /// Number of unacknowledged reports in all partitions.
     pub lag: AtomicU64,
     /// Whether each partition makes progress.
     pub progress: Mutex<Progress>,
-    /// The thread on which partitions are worked at.
+    /// The thread that works on the partitions.
     workers: Workers,
 }
 
-/// A thread that works at the partitions. Whatever it takes, the connection and the heartbeats of the station go on.
+/// A thread that works on the partitions, so that slow work does not delay the connection and the heartbeats of the
+/// station.
 #[derive(Debug)]
 struct Workers {
     handle: Handle,
-    /// It ends when this is dropped.
+    /// Ends the thread when dropped.
     _end: oneshot::Sender<()>,
 }
 
@@ -130,17 +132,17 @@ impl Workers {
     }
 }
 
-/// Nanoseconds since 1970 (UTC) by this machine's clock; [`Clock`] has the server's.
+/// Returns the nanoseconds since 1970 (UTC) by this machine's clock; [`Clock`] has the server's.
 pub fn now_unix_ns() -> u64 {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Station {
-    /// A station that does nothing yet, but that follows the topology.
+    /// Creates a station that follows the topology, but does nothing else yet.
     ///
     /// # Errors
-    /// Where the topology's file has none, or the system gives no thread.
+    /// If the topology's file is invalid, or no thread can be started.
     pub fn new(settings: &Settings) -> anyhow::Result<Arc<Self>> {
         let source = settings.source();
         let station = Arc::new(Self {
@@ -169,9 +171,9 @@ impl Station {
         Ok(station)
     }
 
-    /// Takes up the topology, and its changes on a thread of its own for as long as the station is there.
+    /// Reads the topology, and follows its changes on a separate thread for the lifetime of the station.
     fn follow(self: &Arc<Self>, mut source: Source) -> anyhow::Result<()> {
-        // Of a file the first look reads it: better none than a wrong one.
+        // A file is read by the first call, and an invalid file prevents the start.
         if let Source::File { .. } = source {
             let read = source.next(Duration::ZERO).map_err(anyhow::Error::msg);
             self.take_topology(read.context("topology")?);
@@ -183,7 +185,7 @@ impl Station {
             match (&station, read) {
                 (Some(station), Ok(read)) => station.take_topology(read),
                 (Some(_), Err(problem)) if problem != last => {
-                    tracing::warn!("topology: {problem}; it stays as it is");
+                    tracing::warn!("topology: {problem}; keeping the present topology");
                     last = problem;
                 }
                 _ => {}
@@ -196,17 +198,17 @@ impl Station {
     fn take_topology(&self, read: Option<Found>) {
         if let Some((topology, _)) = read {
             let (routers, links) = (topology.routers().count(), topology.links());
-            tracing::info!("topology: {routers} routers, {links} links, each direction for itself");
+            tracing::info!("topology: {routers} routers, {links} directed links");
             *self.topology.write() = Some(Arc::new(topology));
         }
     }
 
-    /// The topology, where it is not what switches report.
+    /// Returns the topology, unless it follows from the reports.
     pub fn topology(&self) -> Option<Arc<Topology>> {
         self.topology.read().clone()
     }
 
-    /// Works until it is to stop. Whatever fails is logged and tried again.
+    /// Runs until stopped. Failures are logged and retried.
     pub async fn run(
         self: &Arc<Self>,
         connection: &Connection,
@@ -234,7 +236,7 @@ impl Station {
         }
     }
 
-    /// Keeps the streams in place: looks after every connection and every failure, and every few seconds.
+    /// Keeps the streams in place: checks them after every connection and every failure, and every few seconds.
     async fn tend(&self, store: &Store) {
         let mut connections = self.connections.subscribe();
         loop {
@@ -250,8 +252,7 @@ impl Station {
                     self.problems.clear(Part::Streams);
                     if has_begun {
                         tracing::warn!(
-                            "a stream was created anew: NATS has lost its store, or the stream was deleted. Earlier counts \
-                             are lost"
+                            "a stream was recreated: NATS lost its store, or the stream was deleted. Earlier counts are lost"
                         );
                         self.connections.send_modify(|number| *number += 1);
                         connections.mark_unchanged();
@@ -285,11 +286,11 @@ impl Station {
                     let words = "the connection to NATS is lost; answers may be old";
                     station.problems.say(Part::Connection, words);
                 }
-                // Such as what this user may not do; it shows in the part that fails, too.
+                // For example a missing permission, which also shows in the part that fails.
                 Event::ServerError(error) => {
                     let faults = faults.fetch_add(1, Ordering::Relaxed) + 1;
                     if faults.is_power_of_two() {
-                        tracing::warn!("NATS says: {error} ({faults} such words so far)");
+                        tracing::warn!("error from NATS: {error} ({faults} so far)");
                     }
                 }
                 _ => {}
@@ -303,7 +304,7 @@ impl Station {
         }
     }
 
-    /// Takes up partitions and leaves them, as stations come and go.
+    /// Starts and stops owning partitions as stations come and go.
     async fn share(
         self: &Arc<Self>,
         client: &Client,
@@ -340,7 +341,7 @@ impl Station {
                 }
                 _ = stopped.wait_for(|&stopped| stopped) => break,
             }
-            // Others are heard first.
+            // Hear the other stations first.
             if began.elapsed() < 2 * BEAT {
                 continue;
             }
@@ -367,20 +368,21 @@ impl Station {
         let _ = client.flush().await;
     }
 
-    /// Notes a problem if this station does not hear its own heartbeats, after `listening` for long enough.
+    /// Notes a problem if this station has not received its own heartbeats, once it has been `listening` long enough.
     fn note_heartbeats(&self, members: &Members, listening: &mut Instant) {
         if members.hears_itself(Instant::now()) {
             self.problems.clear(Part::Heartbeats);
         } else if !self.is_connected.load(Ordering::Relaxed) {
             *listening = Instant::now();
         } else if listening.elapsed() > SILENCE_MAX {
-            let words = "this station does not hear itself: may its user publish to `vernier.station.*` and subscribe to it? \
-                         See the permissions at the server";
+            let words = "this station does not receive its own heartbeats; check that its NATS user may publish and \
+                         subscribe to `vernier.station.*`";
             self.problems.say(Part::Heartbeats, words);
         }
     }
 
-    /// Runs a part, each time until it fails or NATS is connected anew: a restarted server knows no earlier request.
+    /// Runs a part again whenever it fails or NATS is reconnected, because a restarted server knows no earlier
+    /// requests.
     async fn again_and_again<F>(&self, part: Part, work: impl Fn() -> F)
     where
         F: Future<Output = Result<(), StoreError>>,
@@ -392,10 +394,10 @@ impl Station {
                 self.problems.clear(part);
                 std::future::pending::<()>().await;
             };
-            // A panic is a fault of this program: it costs this attempt.
+            // A panic is a bug; it costs only this attempt.
             let done = tokio::select! {
                 done = std::panic::AssertUnwindSafe(work()).catch_unwind() => {
-                    done.unwrap_or_else(|_| Err(failed("a fault of this program")("it panicked; please report the log")))
+                    done.unwrap_or_else(|_| Err(failed("internal error")("panicked; please report the log")))
                 }
                 _ = connections.changed() => Ok(()),
                 () = settled => Ok(()),
@@ -450,7 +452,7 @@ impl Station {
     async fn watch_lag(&self, store: &Store) {
         loop {
             sleep(LAG_EVERY).await;
-            // What fails here fails elsewhere, too, and is logged there.
+            // Failures here also occur, and are logged, in other parts.
             let _ = store.read_clock().await;
             if let Some(kept) = store.revisions().await {
                 self.fleet.evict(kept);
@@ -464,7 +466,7 @@ impl Station {
     }
 }
 
-/// Owns a partition again and again, until it is aborted.
+/// Owns a partition again and again, until aborted.
 async fn keep(station: Arc<Station>, store: Store, partition: u16) {
     let own = || owner::own(&store, partition, &station.work, &station.room);
     let part = Part::Partition(partition);

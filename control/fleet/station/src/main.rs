@@ -18,7 +18,7 @@ use station::settings::Settings;
 use station::{Station, answers};
 use tokio::sync::watch;
 
-/// How often the signals are looked at.
+/// How often the signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
-//! Which stations live, and which of them owns each partition.
+//! The live stations, and the owner of each partition.
 //!
-//! Every station says twice a second that it lives. The owner of a partition follows from who lives (rendezvous hashing), so
-//! that no lease has to be kept: where two stations see it differently for a moment, the revisions of the states' keys let only
+//! Every station sends a heartbeat twice a second. The owner of a partition follows from the live stations (rendezvous
+//! hashing), so that no lease is needed. If two stations briefly disagree, the revisions of the states' keys let only
 //! one of them write.
 
 use std::collections::HashMap;
@@ -11,19 +11,19 @@ use report::subject::PARTITIONS;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 
-/// The subject on which stations say that they live.
+/// Subject of the stations' heartbeats.
 pub const ALIVE: &str = "vernier.station.alive";
 
-/// The subject on which stations say that they end.
+/// Subject on which stations announce that they stop.
 pub const GONE: &str = "vernier.station.gone";
 
-/// How often a station says that it lives.
+/// Interval of the heartbeats.
 pub const BEAT: Duration = Duration::from_millis(500);
 
-/// A station that was not heard for so long is dead.
+/// Silence after which a station counts as dead.
 pub const SILENCE_MAX: Duration = Duration::from_secs(3);
 
-/// The stations that were heard.
+/// The stations heard recently.
 #[derive(Debug)]
 pub struct Members {
     own: String,
@@ -31,7 +31,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// This station alone.
+    /// Creates the list with this station alone.
     pub fn new(own: String) -> Self {
         Self {
             own,
@@ -39,31 +39,31 @@ impl Members {
         }
     }
 
-    /// The name of this one.
+    /// Returns the name of this station.
     pub fn own(&self) -> &str {
         &self.own
     }
 
-    /// A station was heard.
+    /// Notes a heartbeat.
     pub fn hear(&mut self, station: &str, now: Instant) {
-        // The names are short, and so is the list: nobody else is to write to these subjects.
+        // Limits the names and the list, although nothing else should write to these subjects.
         if station.len() <= 64 && (self.heard.len() < 1_000 || self.heard.contains_key(station)) {
             self.heard.insert(station.to_owned(), now);
         }
     }
 
-    /// Whether the station hears its own beats: whether others can hear them, too.
+    /// Returns whether the station receives its own heartbeats, and so other stations can receive them, too.
     pub fn hears_itself(&self, now: Instant) -> bool {
         let heard = self.heard.get(&self.own);
         heard.is_some_and(|heard| now.duration_since(*heard) < SILENCE_MAX)
     }
 
-    /// A station ends.
+    /// Removes a station that stops.
     pub fn forget(&mut self, station: &str) {
         self.heard.remove(station);
     }
 
-    /// Names of the stations that live, this one among them.
+    /// Returns the names of the live stations, including this one.
     pub fn alive(&mut self, now: Instant) -> Vec<String> {
         self.heard
             .retain(|_, heard| now.duration_since(*heard) < SILENCE_MAX);
@@ -74,7 +74,7 @@ impl Members {
     }
 }
 
-/// The partitions that a station owns among these.
+/// Returns the partitions that a station owns among the live ones.
 pub fn owned(own: &str, alive: &[String]) -> Vec<u16> {
     let owns = |partition: &u16| {
         let most = alive

@@ -1,16 +1,18 @@
-//! What the owner of a partition does: reports in, states and minutes out.
+//! The work of a partition's owner: reports in, states and minutes out.
 //!
 //! ```text
 //!  consumer of the partition --up to 256 reports--> State::take --> minutes, states --> acknowledge the last report
-//!                                                   Histories::feed --> what was found, in the states
+//!                                                   Histories::feed --> findings, in the states
 //! ```
 //!
-//! A report is acknowledged when what it changed is written, so that a station which dies loses none. What is then read again
-//! was counted, and is known by its sequence, or by run and epoch; localisation learns from it again ([`crate::histories`]). A state is written only over the revision that was read: a station that does
-//! not know yet that it owns the partition no more cannot undo what the new owner wrote.
+//! A report is acknowledged after its changes are written, so that a station that dies loses none. Reports that are
+//! then read again have been counted, as shown by their sequence, or by run and epoch; they only update the histories
+//! ([`crate::histories`]). A state is written only over the revision that was read, so that a station that does not
+//! know yet that it has lost the partition cannot undo the new owner's writes.
 //!
-//! A fault of one switch is set aside, so that the others of its partition go on: an unreadable value, a value that the server
-//! refuses, a report on which this program panics. It is counted and named in the switch's state.
+//! A fault of one switch is set aside, so that the other switches of its partition are not affected: an unreadable
+//! value, a value that the server refuses, a report on which this program panics. It is counted and named in the
+//! switch's state.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,56 +33,56 @@ use crate::state::{Minute, Taken};
 use crate::store::STATES;
 use crate::values::{self, Entry, KEY};
 
-/// Most reports between two writes.
+/// Largest number of reports between two writes.
 const BATCH: usize = 256;
 
-/// How often what was learnt is written. The next owner reads the reports since then again: half of it on average.
+/// How often histories are written. The next owner reads the reports since then again: half of this time on average.
 const REMEMBER_EVERY: Duration = Duration::from_mins(2);
 
-/// Most poison reports that are remembered; the oldest of more may be tried again.
+/// Largest number of poison reports that are remembered. Beyond it, the oldest may be tried again.
 const POISON_MAX: usize = 1_000;
 
-/// Where nothing was written, the reports of an hour are read again.
+/// Time for which reports are read again if no history was written: an hour.
 const LEARN_AGAIN_NS: u64 = 3_600_000_000_000;
 
-/// What this station has counted as an owner.
+/// Counts of this station's work as an owner.
 #[derive(Debug, Default)]
 pub struct Work {
     /// Reports counted.
     pub reports: AtomicU64,
-    /// Reports that had been counted before.
+    /// Reports that had already been counted.
     pub duplicates: AtomicU64,
-    /// Reports that were counted, and were read again for what is learnt from them.
+    /// Counted reports that were read again for the histories.
     pub read_again: AtomicU64,
-    /// Messages that are no report, or of a later major version.
+    /// Messages that are not reports, or have a later major version.
     pub refused: AtomicU64,
-    /// Times that a partition was taken up.
+    /// Takeovers of partitions.
     pub takeovers: AtomicU64,
     /// Values, minutes and reports that were set aside.
     pub set_aside: AtomicU64,
-    /// Sequences of reports on which this program panicked, by partition: they are not read again.
+    /// Sequences of reports on which this program panicked, by partition. They are not processed again.
     poison: Mutex<HashSet<(u16, u64)>>,
-    /// Nanoseconds from the end of the last report's epoch to its state being written.
+    /// Nanoseconds from the end of the last report's epoch until its state was written.
     pub delay_ns: AtomicU64,
 }
 
-/// What an owner has of a partition.
+/// An owner's data about a partition.
 struct Owned<'w, B> {
     bus: &'w B,
     work: &'w Work,
     partition: u16,
     histories: Histories,
     states: BTreeMap<String, Entry>,
-    /// The last sequence that an earlier owner counted.
+    /// Last sequence that an earlier owner counted.
     counted: u64,
-    /// The revision before which states have been forgotten.
+    /// First revision that the server still kept at the last eviction.
     first_state: u64,
 }
 
-/// Owns a partition until something fails, or the future is dropped.
+/// Owns a partition until an error occurs, or the future is dropped.
 ///
 /// # Errors
-/// [`StoreError`], also where another station has taken over.
+/// [`StoreError`], including when another station has taken over.
 pub async fn own<B: Bus>(
     bus: &B,
     partition: u16,
@@ -88,7 +90,7 @@ pub async fn own<B: Bus>(
     room: &Arc<Room>,
 ) -> Result<(), StoreError> {
     let (mut owned, reports) = Owned::take_over(bus, partition, work, room).await?;
-    // Partitions do not write at the same time.
+    // Staggers the writes of the partitions.
     let first = REMEMBER_EVERY * (u32::from(partition) + 1) / u32::from(PARTITIONS);
     let mut remember_at = after(bus.now_unix_ns(), first);
     let mut batches = reports.messages.ready_chunks(BATCH);
@@ -102,11 +104,11 @@ pub async fn own<B: Bus>(
                 sequence = Some(owned.count(&batch).await?);
             }
             Ok(None) => return Ok(()),
-            // States that the server has evicted are forgotten even while no reports come.
+            // Drop states that the server has evicted even while no reports arrive.
             Err(_) => owned.evict(),
         }
         let now_unix_ns = bus.now_unix_ns();
-        // Where the clock was set back, it is due as well.
+        // Also due after the clock was set back.
         if now_unix_ns >= remember_at || after(now_unix_ns, REMEMBER_EVERY) < remember_at {
             owned.remember(sequence.take()).await?;
             remember_at = after(now_unix_ns, REMEMBER_EVERY);
@@ -119,7 +121,7 @@ fn after(unix_ns: u64, time: Duration) -> u64 {
 }
 
 impl<'w, B: Bus> Owned<'w, B> {
-    /// With what the last owner had learnt, and the reports behind that.
+    /// Takes over a partition, with the last owner's histories and the reports after them.
     async fn take_over(
         bus: &'w B,
         partition: u16,
@@ -128,7 +130,7 @@ impl<'w, B: Bus> Owned<'w, B> {
     ) -> Result<(Self, Reports<B::Message>), StoreError> {
         let mut histories = Histories::new(Arc::clone(room));
         let behind = histories::load(bus, partition, &mut histories).await?;
-        // In this order: what is written from here on by another owner makes our first write fail.
+        // The consumer comes first, so that any write of another owner from here on makes our first write fail.
         let again = Again::Behind(behind.unwrap_or(u64::MAX));
         let mut reports = bus.take_over(partition, again).await?;
         let values = bus.last(STATES, format!("{KEY}{partition}.>")).await?;
@@ -142,7 +144,7 @@ impl<'w, B: Bus> Owned<'w, B> {
             reports = bus.take_over(partition, again).await?;
         }
         for Entry { state, .. } in states.values_mut() {
-            // The stream was made anew.
+            // The stream was recreated.
             if state.sequence > reports.last || state.received_unix_ns < reports.created_unix_ns {
                 state.sequence = 0;
             }
@@ -164,7 +166,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         Ok((owned, reports))
     }
 
-    /// Forgets the states that the server has evicted.
+    /// Drops the states that the server has evicted.
     fn evict(&mut self) {
         let first = self.bus.first_state();
         if first > self.first_state {
@@ -174,7 +176,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         }
     }
 
-    /// Counts reports, writes what they changed, and acknowledges them; the sequence of the last.
+    /// Counts reports, writes their changes, and acknowledges them. Returns the sequence of the last.
     async fn count(&mut self, batch: &[Delivered<B::Message>]) -> Result<u64, StoreError> {
         let mut changed = BTreeSet::new();
         let (mut end_unix_ns, mut sequence) = (0, 0);
@@ -183,7 +185,7 @@ impl<'w, B: Bus> Owned<'w, B> {
             let Some(report) = read(message, self.work) else {
                 continue;
             };
-            // The server has evicted what was counted of this switch.
+            // The server has evicted the state in which this report was counted.
             if sequence <= self.counted && !self.states.contains_key(&report.switch) {
                 self.work.read_again.fetch_add(1, Ordering::Relaxed);
                 continue;
@@ -195,15 +197,15 @@ impl<'w, B: Bus> Owned<'w, B> {
             }
             let taken = catch_unwind(AssertUnwindSafe(|| self.take(message, &report)));
             let Ok(taken) = taken else {
-                // The switch's state may be half changed: it is read again.
+                // The switch's state may be half changed and must be read again.
                 self.work.remember_poison(self.partition, sequence);
                 set_aside(
                     self.work,
                     &report.switch,
-                    "its report made this program panic",
+                    "the station panicked on its report",
                 );
-                let doing = "a fault of this program";
-                return Err(failed(doing)("it panicked on a report, which is left out"));
+                let doing = "internal error";
+                return Err(failed(doing)("panicked on a report, which will be skipped"));
             };
             match taken {
                 None => continue,
@@ -236,7 +238,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         Ok(sequence)
     }
 
-    /// Takes up a report; `None` where it was counted before, and is only learnt from again.
+    /// Processes a report. Returns `None` if it had already been counted; then it only updates the histories.
     fn take(&mut self, message: &Delivered<B::Message>, report: &Report) -> Option<Taken> {
         #[cfg(test)]
         tests::befall(report);
@@ -257,7 +259,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         Some(taken)
     }
 
-    /// Notes that there was a report, without counting it.
+    /// Notes a report without counting it.
     fn leave_out(&mut self, sequence: u64, switch: &str) {
         let state = &mut self.states.entry(switch.to_owned()).or_default().state;
         if sequence > state.sequence {
@@ -267,7 +269,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         }
     }
 
-    /// Writes a closed minute; once, if it is written again within two minutes.
+    /// Writes a closed minute. A minute that is written again within two minutes is stored once.
     async fn write_minute(&mut self, minute: Minute) -> Result<(), StoreError> {
         let switch = minute.switch.clone();
         let subject = values::minutes_of(&switch);
@@ -283,7 +285,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         Ok(())
     }
 
-    /// Writes the states of these switches, side by side.
+    /// Writes the states of these switches concurrently.
     async fn write(&mut self, changed: &BTreeSet<String>) -> Result<(), StoreError> {
         let bus = self.bus;
         let entries = self.states.iter_mut();
@@ -298,7 +300,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         Ok(())
     }
 
-    /// Sets aside what the server refuses of one switch; any other error stops the partition.
+    /// Sets aside a write of one switch that the server refuses; any other error stops the partition.
     fn or_set_aside<T>(
         &mut self,
         switch: &str,
@@ -319,7 +321,8 @@ impl<'w, B: Bus> Owned<'w, B> {
         }
     }
 
-    /// Deletes histories of switches that are gone, and writes the others up to a report, if there was one since the last time.
+    /// Deletes the histories of switches that are gone. Writes the others up to a report, if there was one since the
+    /// last call.
     async fn remember(&mut self, sequence: Option<u64>) -> Result<(), StoreError> {
         let now_ms = ms(self.bus.now_unix_ns());
         let states = &self.states;
@@ -350,7 +353,7 @@ impl Work {
     }
 }
 
-/// Counts something that was set aside, and logs it at ever longer intervals.
+/// Counts an item that was set aside. Logs the first, second, fourth and so on.
 fn set_aside(work: &Work, switch: &str, why: &str) {
     let so_far = work.set_aside.fetch_add(1, Ordering::Relaxed) + 1;
     if so_far.is_power_of_two() {
@@ -358,8 +361,8 @@ fn set_aside(work: &Work, switch: &str, why: &str) {
     }
 }
 
-/// Returns the report in a message if it is from the switch whose subject the message has. Anything else is counted, and
-/// logged at ever longer intervals.
+/// Returns the report in a message if its switch is the one in the subject. Anything else is counted; the first,
+/// second, fourth and so on are logged.
 fn read<M>(message: &Delivered<M>, work: &Work) -> Option<Report> {
     let why = match (
         report::subject::switch_of(&message.subject),
@@ -384,7 +387,7 @@ fn read<M>(message: &Delivered<M>, work: &Work) -> Option<Report> {
     None
 }
 
-/// Whether a report is of the switch to which a subject belongs.
+/// Returns whether a report is from the switch to which a subject belongs.
 fn is_of(report: &Report, switch: &str) -> bool {
     let is_of = report.switch == switch;
     #[cfg(feature = "planted")]

@@ -1,4 +1,4 @@
-//! The page for Prometheus.
+//! The metrics page for Prometheus.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crate::settings::Ends;
 use crate::state::State;
 use crate::summary::summary;
 
-/// Blamed segments with series of their own.
+/// Number of blamed segments with their own series.
 const BLAMED_MAX: usize = 32;
 
 /// Writes metrics of switches, of the station and of its process.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(station: &Station, out: &mut dyn io::Write) -> io::Result<()> {
     let states = station.fleet.states();
     let now = station.clock.now_unix_ns();
@@ -33,7 +33,7 @@ pub fn write(station: &Station, out: &mut dyn io::Write) -> io::Result<()> {
     })
 }
 
-/// A family without labels.
+/// Returns the sample of a family without labels.
 fn alone(value: f64) -> [(Labels<'static>, f64); 1] {
     [(Vec::new(), value)]
 }
@@ -42,7 +42,7 @@ fn labels<'l, const N: usize>(labels: [(&'l str, &'l str); N]) -> Labels<'l> {
     labels.map(|(name, value)| (name, value.into())).into()
 }
 
-/// Labels of a segment.
+/// Returns the labels of a segment.
 fn of_segment<'l>(kind: &'l str, [switch, from, to, class]: Name<'l>) -> Labels<'l> {
     labels([
         ("switch", switch),
@@ -68,7 +68,7 @@ fn switches(page: &mut Page, states: &[State], now_unix_ns: u64) {
     page.metrics(SwitchState::metrics(), series);
 }
 
-/// One figure of a segment.
+/// Returns one figure of a segment.
 type Figure = fn(&SegmentFigures) -> Option<f64>;
 
 fn segments(page: &mut Page, states: &[State], now_unix_ns: u64) {
@@ -94,7 +94,7 @@ fn segments(page: &mut Page, states: &[State], now_unix_ns: u64) {
         }),
     ];
     for (name, help, of) in families {
-        // The last figures of a silent switch would look current.
+        // Old figures of a silent switch would look current.
         let reporting = states.iter().filter(|state| !state.is_silent(now_unix_ns));
         let places = reporting.flat_map(State::places);
         let series = places.filter_map(|place| {
@@ -105,10 +105,10 @@ fn segments(page: &mut Page, states: &[State], now_unix_ns: u64) {
     }
 }
 
-/// One figure of a path.
+/// Returns one figure of a path.
 type PathFigure = fn(&PathAnswer) -> Option<f64>;
 
-/// Paths between the ends that the configuration names.
+/// Writes the paths between the ends in the configuration.
 fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
     let found = watched.iter().map(|ends| {
         let class = ends.class.as_deref();
@@ -155,7 +155,7 @@ fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
     for (name, help, of) in families {
         let series = found.iter().flat_map(|(labels, paths)| {
             paths.iter().enumerate().filter_map(move |(n, path)| {
-                // Parallel links are paths over the same switches.
+                // Parallel links form paths over the same switches.
                 let is_parallel = |other: &&PathAnswer| other.switches == path.switches;
                 let link = paths[..n].iter().filter(is_parallel).count().to_string();
                 let mut labels = labels.clone();
@@ -168,7 +168,7 @@ fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
     }
 }
 
-/// What is risen: how many, and the worst of them.
+/// Writes the number of risen segments, and the worst of them.
 fn blamed(page: &mut Page, blame: &Blame) {
     let families = [
         (
@@ -204,7 +204,7 @@ fn blamed(page: &mut Page, blame: &Blame) {
     }
 }
 
-/// What the station counts of itself: name, help, value.
+/// Writes the station's own counts, each with name, help and value.
 fn own(page: &mut Page, station: &Station) {
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed) as f64;
     let is_connected = station.is_connected.load(Ordering::Relaxed);

@@ -21,25 +21,25 @@ use crate::place::{PROBES, Place, label, title};
 use crate::state::{State, Sums};
 use crate::summary::seconds;
 
-/// Most paths of an answer.
+/// Largest number of paths in an answer.
 pub const PATHS_MAX: usize = 16;
 
 /// Why there is no path.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// One of the ends is unknown.
+    /// An end is unknown.
     #[error(
         "{0} is neither a switch that reports nor a router of the topology; see /api/v1/switches"
     )]
     Unknown(String),
-    /// Both are known, but nothing joins them.
+    /// Both ends are known, but not connected.
     #[error(
         "no path leads from {0} to {1}; see `neighbours` of the switches, or the topology's file"
     )]
     Apart(String, String),
 }
 
-/// The switch or device at the other end of a link.
+/// Returns the name of the switch or device at the other end of a link.
 fn name_of<'s>(link: &'s Neighbour, numbers: &HashMap<u32, &'s State>) -> Option<&'s str> {
     let by_wire = || Some(numbers.get(&link.wire_switch()?)?.switch.as_str());
     link.system.as_deref().or_else(by_wire)
@@ -48,23 +48,23 @@ fn name_of<'s>(link: &'s Neighbour, numbers: &HashMap<u32, &'s State>) -> Option
 /// All switches with the links between them.
 pub struct Network<'s> {
     states: HashMap<&'s str, &'s State>,
-    /// Where probes begin or end.
+    /// Nodes where probes begin or end.
     nodes: HashSet<&'s str>,
-    /// Probes by the first node, and the last.
+    /// Probes by their first and last node.
     probes: HashMap<&'s str, HashMap<&'s str, Vec<Place<'s>>>>,
     numbers: HashMap<u32, &'s State>,
     topology: Topology,
-    /// Links that the topology has no room for.
+    /// Number of links for which the topology has no room.
     left_out: u64,
     now_unix_ns: u64,
 }
 
-/// Ports at both ends of a link, where they are known.
+/// The known ports at both ends of a link.
 type Ports<'a> = [Option<&'a str>; 2];
 
 impl<'s> Network<'s> {
-    /// By the topology of a file, else by the wires and the LLDP neighbours that the switches report, and by probes where
-    /// neither leads.
+    /// Creates a network from a topology file. Without one, uses the wires and LLDP neighbours that the switches
+    /// report, and probes where neither connects nodes.
     pub fn new(states: &'s [State], file: Option<&Topology>, now_unix_ns: u64) -> Self {
         let numbers = by_number(states);
         let (topology, left_out) = match file {
@@ -96,7 +96,7 @@ impl<'s> Network<'s> {
         }
     }
 
-    /// Its routers and links.
+    /// Returns the routers and links.
     pub fn map(&self) -> NetworkMap {
         let topology = &self.topology;
         let routers = topology.routers().map(|router| {
@@ -130,8 +130,8 @@ impl<'s> Network<'s> {
         }
     }
 
-    /// The greatest mean delay in nanoseconds, and the greatest share of packets lost, on the wires between two switches that
-    /// report; by their names in order.
+    /// Returns the greatest mean delay in nanoseconds and the greatest share of packets lost on the wires between two
+    /// reporting switches, by their names in order.
     fn measured(&self) -> HashMap<[&str; 2], [Option<f64>; 2]> {
         let mut measured: HashMap<_, [Option<f64>; 2]> = HashMap::new();
         let reporting = self.states.values();
@@ -160,7 +160,7 @@ impl<'s> Network<'s> {
         measured
     }
 
-    /// All paths of least cost between two ends; figures of one class, or of all joined.
+    /// Returns all paths of least cost between two ends, with the figures of one class, or of all classes joined.
     ///
     /// # Errors
     /// [`PathError`].
@@ -204,7 +204,7 @@ impl<'s> Network<'s> {
         })
     }
 
-    /// The ports at both ends of each link of a route; more than one list where links are parallel.
+    /// Returns the ports at both ends of each link of a route; several lists if links are parallel.
     fn links<'a>(&'a self, route: &[&str]) -> Vec<Vec<Ports<'a>>> {
         let mut lists: Vec<Vec<_>> = vec![Vec::new()];
         for pair in route.windows(2) {
@@ -225,7 +225,7 @@ impl<'s> Network<'s> {
         lists
     }
 
-    /// Ports by which one switch reaches the next, and those at the other end.
+    /// Returns pairs of ports that connect one switch to the next.
     fn ports(&self, from: &str, to: &str) -> Vec<Ports<'_>> {
         let leads = |switch: &str, other: &str| {
             let state = self.states.get(switch).into_iter();
@@ -233,7 +233,7 @@ impl<'s> Network<'s> {
             let to_it = links.filter(|(_, link)| name_of(link, &self.numbers) == Some(other));
             let ports = to_it.map(|(state, link)| {
                 let [here, there] = state.ports(link);
-                // By LLDP the other end has no wire.
+                // A link known only by LLDP has no wire at the other end.
                 [Some(here), link.system.is_none().then_some(there)]
             });
             ports.collect::<Vec<_>>()
@@ -249,20 +249,20 @@ impl<'s> Network<'s> {
         ports
     }
 
-    /// The port of a switch that has the name of a neighbour, where no wire says which one leads there.
+    /// Returns the port of a switch that has the name of a neighbour, for neighbours without a wire.
     fn port_to(&self, switch: &str, neighbour: &str) -> Option<&str> {
         let inside = self.states.get(switch)?.places();
         let inside = inside.filter(|place| place.kind() == Kind::Inside);
         inside.flat_map(Place::ends).find(|port| *port == neighbour)
     }
 
-    /// How old the figures of a wire to this switch may be before it counts as idle.
+    /// Returns the age in seconds at which the figures of a wire to this switch make it count as idle.
     fn patience_s(&self, switch: &str) -> f64 {
         let length_ns = self.states.get(switch).map_or(0, |state| state.length_ns);
         IDLE_S.max(3.0 * length_ns as f64 / 1e9)
     }
 
-    /// Probes from one node to another.
+    /// Returns the probes from one node to another.
     fn probes(&self, from: &str, to: &str) -> &[Place<'s>] {
         let found = self.probes.get(from).and_then(|from| from.get(to));
         found.map_or(&[], Vec::as_slice)
@@ -278,26 +278,27 @@ struct Walk<'a> {
     choices: Option<Choices>,
 }
 
-/// By which probes a route goes on, from each place to one not behind `stop`.
+/// The best probes along a route, from each place to a place at or before `stop`.
 struct Choices {
     begin: usize,
     stop: usize,
     best: Vec<Choice>,
 }
 
-/// Links uncovered from a place on, places without an end of a probe, and where the probe from there ends.
+/// The number of links that remain uncovered from a place, the number of places skipped by probes, and the end of the
+/// next probe.
 type Choice = (usize, usize, Option<usize>);
 
-/// From one node of a route to another, over a wire or a probe.
+/// A step from one node of a route to another, over a wire or a probe.
 struct Step<'a> {
-    /// Place in the route where it ends.
+    /// Place in the route where the step ends.
     to: usize,
     ports: Ports<'a>,
     hop: Hop,
 }
 
 impl<'a> Walk<'a> {
-    /// The path, from this port of the first switch to that of the last.
+    /// Returns the path between these ports of the first and the last switch.
     fn path(mut self, [first, last]: Ports<'_>) -> PathAnswer {
         let (network, route) = (self.network, self.route);
         let mut chain: Vec<Hop> = Vec::new();
@@ -315,7 +316,7 @@ impl<'a> Walk<'a> {
             let is_probe = |hop: &Hop| PROBES.map(label).contains(&&*hop.kind);
             let is_at_probe = chain.last().is_some_and(is_probe)
                 || step.as_ref().is_some_and(|step| is_probe(&step.hop));
-            // A prober that stands where no switch is has the node itself in its probes.
+            // If there is no switch at a node, a prober's own probes include the node.
             let is_switch = network.states.contains_key(switch);
             if is_switch || !is_at_probe || !network.nodes.contains(switch) {
                 chain.extend(self.through(switch, [into, out]));
@@ -338,7 +339,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Through a switch: from port to port, or around devices that lie between ports of it.
+    /// Returns the hops through a switch: from port to port, or around devices between its ports.
     fn through(&self, switch: &str, ends @ [into, out]: Ports<'_>) -> Vec<Hop> {
         let title = title(switch, ends);
         let Some(&state) = self.network.states.get(switch) else {
@@ -366,7 +367,7 @@ impl<'a> Walk<'a> {
         hops.collect()
     }
 
-    /// Segments of a switch between these ends joined.
+    /// Joins the segments of a switch between these ends.
     fn within(&self, state: &State, kind: Kind, ends: Ports<'_>) -> Option<Hop> {
         let is_there = |place: &Place| {
             let mut both = ends.iter().zip(place.ends());
@@ -377,7 +378,7 @@ impl<'a> Walk<'a> {
         self.hop(title, kind, state.places().filter(is_there))
     }
 
-    /// From one switch to the next: as the receiver measures it, else as it was reported to the sender.
+    /// Returns the hop from one switch to the next: as measured by the receiver, otherwise as reported to the sender.
     fn wire(&self, [from, to]: [&str; 2], [out, into]: Ports<'_>) -> Hop {
         let (Some(out), Some(into)) = (out, into) else {
             let hint = format!(
@@ -393,14 +394,14 @@ impl<'a> Walk<'a> {
             let places = self.network.states.get(switch)?.places();
             self.hop(title.clone(), Kind::Wire, places.filter(is_it))
         });
-        // The first that is covered, as `false` is less than `true`.
+        // The first covered hop, because `false` is less than `true`.
         hops.min_by_key(|hop| !hop.is_covered()).unwrap_or_else(|| {
-            let hint = "the wire has given no figures yet: see /api/v1/wires of both switches";
+            let hint = "the wire has no figures yet; see /api/v1/wires of both switches";
             uncovered(title.clone(), hint.to_owned())
         })
     }
 
-    /// Segments joined; `None` without packets.
+    /// Joins segments into a hop; `None` without packets.
     fn hop<'p>(
         &self,
         title: String,
@@ -415,7 +416,7 @@ impl<'a> Walk<'a> {
         let places = places.filter(|place| place.known.last.samples > 0);
         let places = places.map(|place| (place, place.stale(&network.numbers, now_unix_ns)));
         let mut places: Vec<_> = places.collect();
-        // Figures that are out of date count only if there are no current ones.
+        // Stale figures count only if there are no current ones.
         if places.iter().any(|(_, stale)| stale.is_none()) {
             places.retain(|(_, stale)| stale.is_none());
         }
@@ -438,7 +439,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// What was measured over several links at once.
+    /// Returns measurements over several links at once.
     fn end_to_end(&self) -> Vec<StationSegment> {
         let (Some(&first), Some(&last)) = (self.route.first(), self.route.last()) else {
             return Vec::new();
@@ -451,13 +452,13 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// The next step of a route: a wire that has packets, else a probe, else the link that nothing covers.
+    /// Returns the next step of a route: a wire with packets, otherwise a probe, otherwise an uncovered link.
     fn step(&mut self, place: usize) -> Step<'a> {
         let (network, route) = (self.network, self.route);
         let mut after = place + 1..route.len();
         let stop = after.find(|&at| network.states.contains_key(route[at]));
         let stop = stop.unwrap_or(route.len() - 1);
-        // A wire may lead over routers that measure nothing.
+        // A wire may cross routers that measure nothing.
         let (wired_to, ports) = match self.links.get(place) {
             Some(&ports) if stop == place + 1 || ports[0].is_some() => (place + 1, ports),
             _ => match network.ports(route[place], route[stop]).first() {
@@ -484,10 +485,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Of the probes from a place of the route to one not behind `stop` that with which the fewest links are left uncovered,
-    /// in the most parts.
+    /// Returns a probe from a place of the route to a place at or before `stop`: first the fewest uncovered links, then
+    /// the most parts.
     fn probed(&mut self, place: usize, stop: usize) -> Option<(usize, Hop)> {
-        // What was chosen for an earlier place holds for those behind it.
+        // A choice for an earlier place is valid for later ones.
         let of_stop = |known: &Choices| known.stop == stop && known.begin <= place;
         let known = self.choices.take().filter(of_stop);
         let known = known.unwrap_or_else(|| Choices {
@@ -500,7 +501,7 @@ impl<'a> Walk<'a> {
         Some((to, self.probe(&self.route[place..=to])?))
     }
 
-    /// The choice of each place of a part of the route.
+    /// Returns the best choice for each place of a part of the route.
     fn best(&self, route: &[&str]) -> Vec<Choice> {
         let stop = route.len() - 1;
         let mut best: Vec<Choice> = vec![(0, 0, None); stop + 1];
@@ -520,7 +521,7 @@ impl<'a> Walk<'a> {
         best
     }
 
-    /// Whether there is a hop by probes from one node to another.
+    /// Returns whether probes cover the way from one node to another.
     fn is_probed(&self, from: &str, to: &str) -> bool {
         let is_of = |kind: Kind, found: &[Place]| {
             let mut found = found.iter().filter(|place| place.is_of(kind, self.class));
@@ -532,8 +533,8 @@ impl<'a> Walk<'a> {
             || is_of(Kind::RoundTrip, self.network.probes(to, from))
     }
 
-    /// From the first node to the last: as the sender measures it, else as the other end did on the way back, else by the
-    /// round trip.
+    /// Returns a hop by probes from the first node to the last: as measured by the sender, otherwise by the other end
+    /// on the way back, otherwise half of the round trip.
     fn probe(&self, nodes: &[&str]) -> Option<Hop> {
         let (&from, &to) = (nodes.first()?, nodes.last()?);
         let there = self.network.probes(from, to);
@@ -553,7 +554,7 @@ impl<'a> Walk<'a> {
             of(Kind::RoundTrip, both).map(half),
         ];
         let hops = hops.into_iter().flatten();
-        // Those that have ended, or whose clocks are not synchronised any more, are old.
+        // Probes that have ended, or whose clocks are no longer synchronised, are old.
         let is_present = |hop: &Hop| hop.age_s.is_some_and(|age_s| age_s < IDLE_S);
         let first = hops.clone().find(is_present);
         first.or_else(|| {
@@ -570,10 +571,11 @@ fn uncovered(title: String, hint: String) -> Hop {
         ..Hop::default()
     }
 }
-/// The sum over the hops that are measured now, and the share of packets that are lost on the way.
+/// Returns the sum over the hops that are measured now, and the share of packets lost on the way.
 ///
-/// Bounds add as they are: those of wires have the clocks' errors in them, which are of one sign for all packets, so that
-/// the root of the sum of squares would be too small. Variances add, as delays of different segments are nearly independent.
+/// Bounds are added linearly, because those of wires contain the clocks' errors, which have one sign for all packets:
+/// the root of the sum of squares would be too small. Variances are added because the delays of different segments are
+/// nearly independent.
 fn sum(chain: &[Hop]) -> (SegmentFigures, f64) {
     let covered: Vec<&SegmentFigures> = chain
         .iter()
@@ -603,12 +605,12 @@ fn sum(chain: &[Hop]) -> (SegmentFigures, f64) {
     (sum, 1.0 - passed)
 }
 
-/// Share of packets lost, 0 to 1.
+/// Returns the share of packets lost, 0 to 1.
 fn loss(figures: &SegmentFigures) -> f64 {
     (figures.lost as f64 / figures.packets.max(1) as f64).clamp(0.0, 1.0)
 }
 
-/// The end of a path as it is asked for: a switch, and perhaps its port: `edge-1` or `edge-1:lan`.
+/// Parses the end of a path: a switch, and optionally its port, such as `edge-1` or `edge-1:lan`.
 fn end(text: &str) -> (&str, Option<&str>) {
     match text.split_once(':') {
         Some((switch, port)) => (switch, Some(port)),
@@ -616,23 +618,24 @@ fn end(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A probe fills in where a wire has had no packets for so long, and for three epochs.
+/// A wire without packets for this long, and for three epochs, is replaced by a probe.
 const IDLE_S: f64 = 10.0;
 
-/// Weight of a link that only probes know: paths take wires where there are any.
+/// Weight of a link known only from probes, so that paths prefer wires.
 const PROBED: f64 = 1e6;
 
-/// The network by wires, and by probes where no wires lead; and how many links it has no room for. All switches are in it, then
-/// each has a link in turn, so that none takes the room of the others.
+/// Returns the network of the wires, and of probes where there are no wires, with the number of links for which it has
+/// no room. All switches are included first; then each adds one link in turn, so that none takes the room of the
+/// others.
 fn joined<'s>(states: &'s [State], numbers: &HashMap<u32, &'s State>) -> (Topology, u64) {
-    // Numbers of both ends. A switch that claims the number of another says nothing of that switch's wires.
+    // Numbers of both ends. A switch that claims the number of another gives no evidence of that switch's wires.
     let claimed = states.iter().filter_map(|state| {
         let own = own_number(numbers, state)?;
         let others = state.neighbours.iter().filter_map(Neighbour::wire_switch);
         Some(others.map(move |other| (own, other)))
     });
     let claimed: HashSet<(u32, u32)> = claimed.flatten().collect();
-    // Both ends of a wire report it, if both report at all: no switch has links to others by its own report alone.
+    // If both ends of a wire report, both must report the wire: no switch can create a link by its own report alone.
     let is_mutual = &|state: &State, link: &Neighbour| {
         link.wire_switch().is_none_or(|peer| {
             let own = own_number(numbers, state);
@@ -640,7 +643,7 @@ fn joined<'s>(states: &'s [State], numbers: &HashMap<u32, &'s State>) -> (Topolo
         })
     };
     let links_of = |state: &'s State| {
-        // By itself each is known, too.
+        // Every node is included, even without links.
         let node = state.node.as_ref().unwrap_or(&state.switch).as_str();
         let others = state.neighbours.iter();
         let others = others.filter(move |other| is_mutual(state, other));
@@ -666,7 +669,7 @@ fn joined<'s>(states: &'s [State], numbers: &HashMap<u32, &'s State>) -> (Topolo
                 return true;
             }
             let new = ends.iter().filter(|name| !names.contains(**name)).count();
-            // Each direction is a link by itself.
+            // Each direction is a separate link.
             if names.len() + new > ROUTERS_MAX || links.len() >= LINKS_MAX / 2 {
                 left_out += 1;
             } else {
@@ -682,7 +685,7 @@ fn joined<'s>(states: &'s [State], numbers: &HashMap<u32, &'s State>) -> (Topolo
     (Topology::of_weighted_links(links), left_out)
 }
 
-/// The number of a switch, unless that is another's.
+/// Returns the number of a switch, unless another switch holds it.
 fn own_number(numbers: &HashMap<u32, &State>, state: &State) -> Option<u32> {
     let holds = |own: &u32| {
         let holder = numbers.get(own);
@@ -691,10 +694,10 @@ fn own_number(numbers: &HashMap<u32, &State>, state: &State) -> Option<u32> {
     state.wire_switch.filter(holds)
 }
 
-/// What is known of one direction by the round trip: it is between none of it and all.
+/// Estimates one direction by half of the round trip; it may be any part of it.
 fn half(mut hop: Hop) -> Hop {
     hop.hint.get_or_insert_with(|| {
-        "half of the round trip; either direction may have all of it: synchronise the clocks of both ends, and say so (`clock.error_ns`)"
+        "half of the round trip; either direction may account for all of it. Synchronise the clocks of both ends, and configure `clock.error_ns`"
             .to_owned()
     });
     if let Some(figures) = &mut hop.figures {
@@ -707,7 +710,8 @@ fn half(mut hop: Hop) -> Hop {
     hop
 }
 
-/// The fewest segments that lead from one port of a switch to another, devices among them; none where nothing leads there.
+/// Returns the shortest sequence of segments, including devices, that leads from one port of a switch to another; empty
+/// if there is none.
 fn way<'s>(state: &'s State, from: &'s str, to: &str) -> Vec<Place<'s>> {
     let mut leading: HashMap<&str, Vec<(Place, &str)>> = HashMap::new();
     for place in state.places() {
@@ -715,7 +719,7 @@ fn way<'s>(state: &'s State, from: &'s str, to: &str) -> Vec<Place<'s>> {
             leading.entry(start).or_default().push((place, next));
         }
     }
-    // By the port that it leads to, with the port before.
+    // The last segment to each port, with the port before it.
     let mut by: HashMap<&str, (Place, &str)> = HashMap::new();
     let mut reached = VecDeque::from([from]);
     while let Some(port) = reached.pop_front() {

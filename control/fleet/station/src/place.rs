@@ -1,4 +1,4 @@
-//! A segment where it is known: with the state of the switch that reports it, whose names it refers to.
+//! A segment together with the state of the switch that reports it, which resolves its names.
 
 use std::collections::HashMap;
 
@@ -10,67 +10,68 @@ use report::msp::{Kind, Neighbour};
 use crate::clock::ms;
 use crate::state::{Known, State, Sums};
 
-/// A segment, and the state that has it.
+/// A segment, with the state that contains it.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'s> {
-    /// Of the switch that reports it.
+    /// State of the switch that reports the segment.
     pub state: &'s State,
-    /// What is known of it.
+    /// The segment as stored in the state.
     pub known: &'s Known,
 }
 
-/// Kinds of segments that probes measure.
+/// Kinds of segments measured by probes.
 pub const PROBES: [Kind; 2] = [Kind::Probe, Kind::RoundTrip];
 
 /// Switch, ends and class of a segment.
 pub type Name<'s> = [&'s str; 4];
 
 impl State {
-    /// All its segments.
+    /// Returns all segments of the switch.
     pub fn places(&self) -> impl Iterator<Item = Place<'_>> + Clone {
         let segments = self.segments.iter();
         segments.map(|known| Place { state: self, known })
     }
 
-    /// Names of a neighbour's port here, and of its own.
+    /// Returns the names of a neighbour's port here and of its own port.
     pub fn ports(&self, link: &Neighbour) -> [&str; 2] {
         [link.port, link.peer_port].map(|name| self.name(name))
     }
 }
 
 impl<'s> Place<'s> {
-    /// Its kind.
+    /// Returns the segment's kind.
     pub fn kind(self) -> Kind {
         self.known.last.kind()
     }
 
-    /// Where packets enter it, and where they leave it.
+    /// Returns where packets enter and leave the segment.
     pub fn ends(self) -> [&'s str; 2] {
         [self.known.last.from, self.known.last.to].map(|name| self.state.name(name))
     }
 
-    /// Its class.
+    /// Returns the segment's class.
     pub fn class(self) -> &'s str {
         self.state.name(self.known.last.class)
     }
 
-    /// Its name among all segments of its kind.
+    /// Returns the segment's name, unique among all segments of its kind.
     pub fn name(self) -> Name<'s> {
         let [from, to] = self.ends();
         [&self.state.switch, from, to, self.class()]
     }
 
-    /// Whether it is of this kind, and of this class where one is asked for.
+    /// Returns whether the segment is of this kind, and of this class if one is given.
     pub fn is_of(self, kind: Kind, class: Option<&str>) -> bool {
         self.kind() == kind && class.is_none_or(|class| self.class() == class)
     }
 
-    /// Whether a probe measures it.
+    /// Returns whether a probe measures the segment.
     pub fn is_probe(self) -> bool {
         PROBES.contains(&self.kind())
     }
 
-    /// The ports of a switch that it joins, those that lead to a device among them; `None` of what leaves the switch.
+    /// Returns the ports of a switch that the segment connects, including those that lead to a device; `None` for a
+    /// segment that leaves the switch.
     pub fn ports(self) -> Option<[&'s str; 2]> {
         match self.kind() {
             Kind::Inside => Some(self.ends()),
@@ -82,18 +83,18 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Whether it is a wire that leaves the switch: its end is at the peer.
+    /// Returns whether the segment is an outgoing wire, whose end is at the peer.
     pub fn is_outgoing(self) -> bool {
         self.kind() == Kind::Wire && self.ends()[1].contains(':')
     }
 
-    /// The port of the switch that the wire is at.
+    /// Returns the port of the switch at which the wire is connected.
     pub fn port(self) -> &'s str {
         let [from, to] = self.ends();
         if self.is_outgoing() { from } else { to }
     }
 
-    /// The neighbour at the other end of a wire.
+    /// Returns the neighbour at the other end of a wire.
     pub fn link(self) -> Option<&'s Neighbour> {
         let mut links = self.state.neighbours.iter();
         let is_here = |link: &&Neighbour| {
@@ -102,8 +103,8 @@ impl<'s> Place<'s> {
         links.find(is_here).filter(|_| self.kind() == Kind::Wire)
     }
 
-    /// Returns since when its figures are out of date, in nanoseconds since 1970, and why; `None` if they are current. `numbers`
-    /// has the switches by their numbers on wires.
+    /// Returns since when the figures are out of date, in nanoseconds since 1970, and why; `None` if they are current.
+    /// `numbers` maps numbers on wires to switches.
     pub fn stale(self, numbers: &HashMap<u32, &State>, now_unix_ns: u64) -> Option<(u64, String)> {
         let silent = |state: &State| {
             let words = || format!("{} sends no reports", state.switch);
@@ -113,7 +114,7 @@ impl<'s> Place<'s> {
         silent(self.state).or_else(|| {
             let link = self.link()?;
             let age_ns = self.state.age_ns(self.known.end_unix_ns, now_unix_ns);
-            // A silent peer may still forward: its reports may not reach NATS.
+            // A silent switch may still forward packets while its reports do not reach NATS.
             if age_ns <= self.state.patience_ns() {
                 return None;
             }
@@ -126,22 +127,22 @@ impl<'s> Place<'s> {
         })
     }
 
-    /// `edge-1: lan>wan`.
+    /// Returns the title, such as `edge-1: lan>wan`.
     pub fn title(self) -> String {
         title(&self.state.switch, self.ends().map(Some))
     }
 
-    /// Seconds since the end of the epoch that its figures are of.
+    /// Returns the seconds since the end of the epoch that the figures belong to.
     pub fn age_s(self, now_unix_ns: u64) -> f64 {
         self.state.age_s(self.known.end_unix_ns, now_unix_ns)
     }
 
-    /// Figures of the last report.
+    /// Returns the figures of the last report.
     pub fn figures(self) -> SegmentFigures {
         Sums::of(&self.known.last).figures()
     }
 
-    /// What is known of it now; before localisation has seen it only its last report.
+    /// Returns the present findings; before localisation has any, those of the last report.
     pub fn finding(self, now_unix_ns: u64) -> Finding {
         let Self { state, known } = self;
         let last = &known.last;
@@ -153,7 +154,7 @@ impl<'s> Place<'s> {
         let age_ns = state.age_ns(known.end_unix_ns, now_unix_ns);
         Finding {
             found: known.found.unwrap_or_else(reported),
-            // Of the last delays, not of the last report: that is what the age says. By the server's clock, as `now_unix_ns` is.
+            // The age of the last delays, not of the last report. By the server's clock, like `now_unix_ns`.
             time_ms: ms(now_unix_ns.saturating_sub(age_ns)),
             deviation_ns: last.stddev_ns.map(f64::from),
             p99_ns: last.quantiles.map(|quantiles| quantiles.p99_ns.into()),
@@ -161,7 +162,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// As its switch reported it last.
+    /// Returns the segment as last reported.
     pub fn record(self, now_unix_ns: u64) -> StationSegment {
         let [switch, from, to, class] = self.name().map(str::to_owned);
         let method = (self.known.last.samples > 0).then_some(self.known.last.method);
@@ -179,7 +180,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// As a part of a hop.
+    /// Returns the segment as a part of a hop.
     pub fn joined(self) -> Joined {
         let [switch, from, to, class] = self.name().map(str::to_owned);
         Joined {
@@ -192,13 +193,13 @@ impl<'s> Place<'s> {
     }
 }
 
-/// `edge-1: lan>wan`; an end that is not known is any.
+/// Returns a title such as `edge-1: lan>wan`; an unknown end is `*`.
 pub fn title(switch: &str, ends: [Option<&str>; 2]) -> String {
     let [from, to] = ends.map(|end| end.unwrap_or("*"));
     format!("{switch}: {from}>{to}")
 }
 
-/// The name of a kind.
+/// Returns the name of a kind.
 pub fn label(kind: Kind) -> &'static str {
     match kind {
         Kind::Inside => "inside",
@@ -210,7 +211,7 @@ pub fn label(kind: Kind) -> &'static str {
 }
 
 impl Sums {
-    /// Figures of them.
+    /// Returns the figures of the sums.
     pub fn figures(&self) -> SegmentFigures {
         let samples = self.samples as f64;
         let mean_ns = (self.samples > 0).then(|| self.sum_ns / samples);

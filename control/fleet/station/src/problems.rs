@@ -1,4 +1,4 @@
-//! Why a station is not ready: the problem that each part logged last, listed by `/readyz` until the part works again.
+//! Why a station is not ready: the last logged problem of each part, listed by `/readyz` until the part works again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use report::subject::PARTITIONS;
 
 use crate::Station;
 
-/// A part of a station that can fail by itself.
+/// A part of a station that can fail separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The connection to NATS.
@@ -26,12 +26,12 @@ pub enum Part {
     Partition(u16),
 }
 
-/// The problems there are now.
+/// The present problems.
 #[derive(Debug, Default)]
 pub struct Problems(Mutex<BTreeMap<Part, String>>);
 
 impl Problems {
-    /// Notes a problem of a part, and logs it unless this part, or another partition, has the same.
+    /// Notes a problem of a part. Logs it unless this part, or another partition, already has the same problem.
     pub fn say(&self, part: Part, problem: &str) {
         let mut problems = self.0.lock();
         let is_known = problems.iter().any(|(of, known)| {
@@ -79,7 +79,7 @@ impl Problems {
 }
 
 impl Station {
-    /// Returns why the station is not ready; nothing if it is.
+    /// Returns the reasons why the station is not ready; empty if it is ready.
     pub fn unready(&self, now: Instant) -> Vec<String> {
         let mut reasons = self.problems.list();
         if reasons.is_empty() && !self.is_connected.load(Ordering::Relaxed) {
@@ -88,7 +88,7 @@ impl Station {
         if !self.fleet.is_ready() {
             reasons.push("the states and minutes in JetStream are being read".to_owned());
         }
-        // Partitions stand still for any of these reasons, too.
+        // Any of these reasons can also stall partitions.
         if reasons.is_empty() {
             reasons.extend(self.progress.lock().standing_still(now));
         }
@@ -96,22 +96,22 @@ impl Station {
     }
 }
 
-/// How long reports may wait in a partition without one being acknowledged before the partition counts as stuck.
+/// How long reports may wait in a partition without any acknowledgement before the partition counts as stuck.
 const STILL_AFTER: Duration = Duration::from_secs(20);
 
-/// The backlog of a partition, as the server has it of the partition's consumer.
+/// The backlog of a partition, according to its consumer at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Reports that wait, delivered or not.
+    /// Number of waiting reports, delivered or not.
     pub reports: u64,
-    /// Sequence up to which they are acknowledged.
+    /// Last acknowledged sequence.
     pub acknowledged: u64,
 }
 
-/// How long a look at the backlog is valid.
+/// How long a reading of the backlog is valid.
 const LOOK_MAX: Duration = Duration::from_secs(15);
 
-/// Since when partitions make no progress.
+/// Since when partitions have made no progress.
 #[derive(Debug, Default)]
 pub struct Progress {
     partitions: BTreeMap<u16, Standing>,
@@ -126,7 +126,7 @@ struct Standing {
 }
 
 impl Progress {
-    /// Notes the backlog of the partitions. A partition that is not in it has no consumer, and so no owner.
+    /// Notes the backlog of the partitions. A partition that is missing has no consumer, and so no owner.
     pub fn see(&mut self, waiting: &BTreeMap<u16, Waiting>, now: Instant) {
         self.looked = Some(now);
         for partition in 0..PARTITIONS {
@@ -145,7 +145,7 @@ impl Progress {
         }
     }
 
-    /// Whether no report of a partition waited at the last look, which was not long ago.
+    /// Returns whether no report of a partition was waiting at the last reading, which must be recent.
     pub fn is_read(&self, partition: u16, now: Instant) -> bool {
         let standing = self.partitions.get(&partition);
         let is_valid = |looked| now.saturating_duration_since(looked) < LOOK_MAX;
@@ -153,7 +153,7 @@ impl Progress {
             && standing.is_some_and(|standing| standing.reports == Some(0))
     }
 
-    /// Partitions that stand still, and why, in words.
+    /// Returns the partitions that stand still, with the reasons.
     pub fn standing_still(&self, now: Instant) -> Vec<String> {
         let partitions = self.partitions.iter().filter_map(|(partition, standing)| {
             let seconds = now.saturating_duration_since(standing.since);
@@ -201,7 +201,7 @@ mod tests {
         let mut progress = Progress::default();
         let began = Instant::now();
         let all = |of: fn(u64) -> Waiting, step: u64| (0..PARTITIONS).map(move |n| (n, of(step)));
-        // An idle fleet, then one at work.
+        // An idle fleet, then a busy one.
         let idle = |_| Waiting {
             reports: 0,
             acknowledged: 5,
@@ -218,7 +218,7 @@ mod tests {
             assert_eq!(progress.is_read(0, now), step < 50);
             assert!(!progress.is_read(0, now + LOOK_MAX));
         }
-        // One is taken up again and again, and acknowledges nothing; one has no consumer.
+        // One partition is taken over again and again, and acknowledges nothing; another has no consumer.
         for step in 100..105 {
             let now = began + Duration::from_secs(5 * step);
             let mut seen: BTreeMap<u16, Waiting> = all(busy, step).collect();

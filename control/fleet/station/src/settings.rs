@@ -12,75 +12,78 @@ use topology::ospf::database::Names;
 use topology::ospf::deserialize_server;
 use topology::source::Source;
 
-/// A station. Only `nats.servers` is needed; all stations of one NATS have the same `reports`, `history` and `replicas`.
+/// The configuration of a station. Only `nats.servers` is required. All stations of one NATS must have the same
+/// `reports`, `history` and `replicas`.
 #[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The connection, as in a switch's `report.nats`.
     pub nats: Nats,
-    /// Where the answers are served, as a switch's; default `127.0.0.1:9465`.
+    /// HTTP server for answers, configured like a switch's; default `127.0.0.1:9465`.
     #[default(Http { listen: Some(SocketAddr::from(([127, 0, 0, 1], 9465))), ..Http::default() })]
     pub http: Http,
-    /// File of the topology: JSON, Rocketfuel or GML, as `vernier plan` reads it; routers are switches by their names. None:
-    /// switches, the wires between them and neighbours by LLDP, as reports have them.
+    /// File of the topology: JSON, Rocketfuel or GML, as read by `vernier plan`; routers are switches of the same name.
+    /// If omitted, the topology follows from the reports: switches, the wires between them, and LLDP neighbours.
     pub topology: Option<PathBuf>,
-    /// Instead: FRR's ospfd on a router of the area, as the IPv4 address of its API, with its port unless that is 2607; followed
-    /// live.
+    /// Alternative to `topology`: FRR's ospfd on a router of the area, which is followed live. The IPv4 address of its
+    /// API, and its port if that is not 2607.
     #[serde(deserialize_with = "deserialize_server")]
     pub ospf: Option<SocketAddrV4>,
-    /// Names of routers by their ids, with `ospf`: those of switches, or of probers' nodes.
+    /// With `ospf`, names of routers by their ids: names of switches, or of probers' nodes.
     pub names: Names,
-    /// Paths with series of their own on the page for Prometheus, at most 64; default none.
+    /// Paths with their own series on the page for Prometheus, at most 64; default none.
     #[schemars(length(max = 64))]
     pub paths: Vec<Ends>,
-    /// Memory in MiB for the history, 1 to 1,048,576; default 256. The oldest minutes leave first.
+    /// Memory in MiB for the history, 1 to 1,048,576; default 256. The oldest minutes are evicted first.
     #[schemars(range(min = 1, max = 1_048_576))]
     #[default = 256]
     pub memory_mib: u32,
-    /// Segments whose histories this station keeps to find rises of delay and loss, 0 to 10,000,000; default 20,000. Each takes
-    /// some 16 KiB; a station has those of its partitions. 0: none are kept.
+    /// Number of segments with histories at this station, used to find rises of delay and loss, 0 to 10,000,000;
+    /// default 20,000. Each takes about 16 KiB; a station has the histories of its partitions. 0 turns histories off.
     #[schemars(range(max = 10_000_000))]
     #[default = 20_000]
     pub located_segments: u32,
-    /// Switches whose last values JetStream and the stations keep, 1 to 1,000,000; default 10,000. Of more, the one that has not reported for the
-    /// longest is forgotten.
+    /// Switches whose last values JetStream and the stations keep, 1 to 1,000,000; default 10,000. Beyond it, the
+    /// switch that has been silent the longest is forgotten.
     #[schemars(range(min = 1, max = 1_000_000))]
     #[default = 10_000]
     pub switches_max: u32,
-    /// MiB that JetStream keeps of what all stations have learnt of segments, 16 to 16,777,216; default 512. Some 10 KiB a segment.
+    /// MiB that JetStream keeps of all stations' histories of segments, 16 to 16,777,216; default 512. About 10 KiB a
+    /// segment.
     #[schemars(range(min = 16, max = 16_777_216))]
     #[default = 512]
     pub located_mib: u32,
-    /// How long JetStream keeps reports, and how many; default 24 hours, 2,048 MiB.
+    /// How long JetStream keeps reports, and how many MiB; default 24 hours, 2,048 MiB.
     #[default(Kept { hours: 24, mib: 2_048 })]
     pub reports: Kept,
-    /// Reports of one switch that JetStream keeps, 100 to 10,000,000; default 100,000. The oldest is dropped first, so that a switch
-    /// that sends without end takes no room from others.
+    /// Reports of one switch that JetStream keeps, 100 to 10,000,000; default 100,000. The oldest is dropped first, so
+    /// that a switch that floods takes no room from others.
     #[schemars(range(min = 100, max = 10_000_000))]
     #[default = 100_000]
     pub messages_per_switch: u32,
-    /// How long JetStream keeps minutes; default 168 hours, 4,096 MiB. A switch that has been silent for so long is forgotten.
+    /// How long JetStream keeps minutes, and how many MiB; default 168 hours, 4,096 MiB. A switch that has been silent
+    /// for so long is forgotten.
     #[default(Kept { hours: 168, mib: 4_096 })]
     pub history: Kept,
-    /// Servers that have each stream, 1 to 5; default 1. 3 need a cluster.
+    /// Replicas of each stream, 1 to 5; default 1. 3 need a cluster.
     #[schemars(range(min = 1, max = 5))]
     #[default = 1]
     pub replicas: u32,
 }
 
-/// From where to where.
+/// The ends of a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
     /// A switch, `edge-1`, or its port, `edge-1:lan`.
     pub from: String,
-    /// Likewise.
+    /// A switch or its port, likewise.
     pub to: String,
-    /// Only this class; else all joined.
+    /// Only segments of this class; by default all classes joined.
     pub class: Option<String>,
 }
 
-/// Limits of a stream: the oldest is dropped at the first that is reached.
+/// Limits of a stream. The oldest messages are dropped as soon as either limit is reached.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
@@ -96,12 +99,12 @@ impl Settings {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// Where it is no configuration, with line and key; or out of range.
+    /// If the file is not a valid configuration, with line and key, or a value is out of range.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
         document::load(file, Self::check)
     }
 
-    /// Those without a file.
+    /// Creates the settings for a station without a file.
     pub fn of(nats: Nats) -> Self {
         Self {
             nats,
@@ -109,14 +112,14 @@ impl Settings {
         }
     }
 
-    /// Where the topology comes from, if it is not what switches report.
+    /// Returns the source of the topology, unless it follows from the reports.
     pub fn source(&self) -> Option<Source> {
         let ospf = |server| Source::ospf(server, self.names.clone(), None);
         let file = || self.topology.clone().map(Source::file);
         self.ospf.map(ospf).or_else(file)
     }
 
-    /// MiB of the last values of all switches: 16 KiB each, a hundred segments; 64 at least.
+    /// Returns the MiB for the last values of all switches: 16 KiB each, enough for a hundred segments; at least 64.
     pub(crate) fn states_mib(&self) -> u32 {
         (self.switches_max / 64).max(64)
     }
@@ -124,7 +127,7 @@ impl Settings {
     /// Checks every range, and keys that depend on each other.
     ///
     /// # Errors
-    /// [`Faults`](document::Faults): the keys, and what was expected.
+    /// [`Faults`](document::Faults): the keys, and the expected values.
     pub fn check(&self) -> Check {
         let root = KeyPath::default();
         if let Some((key, expected, got)) = self.nats.fault() {
@@ -144,7 +147,7 @@ impl Settings {
             if self.paths[..n].contains(ends) {
                 let Ends { from, to, .. } = ends;
                 let path = root.key("paths").index(n);
-                return said(path, format!("{from} > {to} is there twice"));
+                return said(path, format!("{from} > {to} is listed twice"));
             }
         }
         Ok(())
@@ -189,7 +192,7 @@ mod tests {
             ),
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "paths": [{"from": "a", "to": "b"}, {"from": "a", "to": "b"}]}"#,
-                "paths[1]: a > b is there twice",
+                "paths[1]: a > b is listed twice",
             ),
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "http": {"listen": "0.0.0.0:1"}}"#,

@@ -1,5 +1,5 @@
-//! JetStream in memory, by a clock set by hand: for simulations and tests (feature `simulated`). It has what owners rely on
-//! (sequences, revisions, one consumer for each partition, a limit of bytes), and faults.
+//! JetStream in memory, with a clock set by hand, for simulations and tests (feature `simulated`). It implements what
+//! owners rely on (sequences, revisions, one consumer for each partition, a limit of bytes), and faults.
 #![allow(
     clippy::missing_panics_doc,
     missing_debug_implementations,
@@ -21,20 +21,20 @@ use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, Valu
 /// A fault of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is not stored, and there is no answer.
+    /// The message is not stored, and there is no answer.
     Lost,
-    /// It is stored, and the answer is lost.
+    /// The message is stored, but the answer is lost.
     Unanswered,
 }
 
-/// What is kept.
+/// The contents of a server.
 #[derive(Debug, Default)]
 pub struct Inner {
-    /// The time, in nanoseconds since 1970.
+    /// The present time, in nanoseconds since 1970.
     pub now_unix_ns: u64,
-    /// Most bytes of a message.
+    /// Largest size of a message in bytes.
     pub bytes_max: usize,
-    /// Faults of coming writes: writes left until each happens. The last is counted down first.
+    /// Faults of future writes, each with the number of writes until it happens. The last is counted down first.
     pub faults: Vec<(u64, Fault)>,
     /// Messages refused as too large.
     pub refused: u64,
@@ -42,30 +42,30 @@ pub struct Inner {
     reports: Vec<Report>,
     last: u64,
     consumers: HashMap<u16, Consumer>,
-    /// Values by subject, of all buckets.
+    /// Values of all buckets by subject.
     values: BTreeMap<String, Value>,
-    /// What was written to buckets and to the history, in order, for those that watch.
+    /// Writes to buckets and to the history, in order, for watchers.
     written: Vec<(String, Bytes)>,
     ids: HashMap<String, u64>,
 }
 
-/// A report, and its partition.
+/// A report, with its partition.
 type Report = Delivered<u16>;
 
 #[derive(Debug, Default)]
 struct Consumer {
-    /// Rises with every takeover: streams of an earlier generation end.
+    /// Incremented by every takeover; streams of an earlier generation end.
     generation: u64,
     acknowledged: u64,
-    /// The most that was ever acknowledged.
+    /// The highest sequence ever acknowledged.
     counted: u64,
 }
 
-/// A server.
+/// A simulated server.
 #[derive(Debug, Clone, Default)]
 pub struct Server(Arc<Mutex<Inner>>);
 
-/// A report's place, by which it is acknowledged.
+/// The position of a report, by which it is acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     partition: u16,
@@ -74,7 +74,7 @@ pub struct Place {
 }
 
 impl Server {
-    /// A server whose messages have at most `bytes_max` bytes.
+    /// Creates a server whose messages have at most `bytes_max` bytes.
     pub fn new(bytes_max: usize, now_unix_ns: u64) -> Self {
         let server = Self::default();
         let mut inner = server.lock();
@@ -84,7 +84,7 @@ impl Server {
         server
     }
 
-    /// All of it.
+    /// Locks the contents.
     pub fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock()
     }
@@ -109,17 +109,17 @@ impl Server {
         true
     }
 
-    /// Stores a value over any other, as every admitted user can.
+    /// Replaces a value unconditionally, as any admitted user can.
     pub fn poke(&self, subject: String, payload: Vec<u8>) {
         self.lock().store(subject, payload.into());
     }
 
-    /// Evicts a value, as a server whose bucket is full.
+    /// Evicts a value, like a server whose bucket is full.
     pub fn evict(&self, subject: &str) {
         self.lock().values.remove(subject);
     }
 
-    /// Loses everything, as a server without its store.
+    /// Loses everything, like a server that lost its store.
     pub fn lose_store(&self) {
         let mut inner = self.lock();
         inner.created_unix_ns = inner.now_unix_ns;
@@ -134,14 +134,14 @@ impl Server {
         }
     }
 
-    /// Returns what was written to buckets and the history since a place, and the next place.
+    /// Returns the writes to buckets and the history since a position, and the next position.
     pub fn written(&self, from: usize) -> (Vec<(String, Bytes)>, usize) {
         let inner = self.lock();
         let written = inner.written.get(from..).unwrap_or_default().to_vec();
         (written, inner.written.len())
     }
 
-    /// Reports that no owner has acknowledged.
+    /// Returns the number of unacknowledged reports.
     pub fn waiting(&self) -> usize {
         let inner = self.lock();
         let acknowledged = |partition| {
@@ -154,7 +154,7 @@ impl Server {
             .count()
     }
 
-    /// Forgets acknowledged reports.
+    /// Drops acknowledged reports.
     pub fn tidy(&self) {
         let mut inner = self.lock();
         let acknowledged: HashMap<u16, u64> = (inner.consumers.iter())
@@ -292,7 +292,7 @@ impl Bus for Server {
     }
 }
 
-/// Reports of a partition behind a place; pending where there are none, without waking anyone.
+/// Reports of a partition after a position; pending if there are none, without waking anyone.
 struct Messages {
     server: Server,
     place: Place,
@@ -327,7 +327,8 @@ impl Stream for Messages {
     }
 }
 
-/// The subject of a switch's reports, but in another partition, which belongs to no switch: a sender can try it.
+/// Returns the subject of a switch's reports in another partition, which belongs to no switch but can be tried by a
+/// sender.
 pub fn misplaced(switch: &str) -> String {
     let other = (subject::partition(switch) + 1) % subject::PARTITIONS;
     format!("vernier.report.{other}.{}", subject::token(switch))

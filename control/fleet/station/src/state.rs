@@ -1,4 +1,4 @@
-//! What stations know of one switch, folded report by report: the value under its key, and the minutes that leave it.
+//! The state of a switch, folded report by report: the value under its key, and the minutes that it closes.
 //!
 //! ```text
 //!  Report --take--> State (last values, the open minute, gaps) --a minute is over--> Minute
@@ -14,60 +14,60 @@ use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
 
 use crate::clock;
 
-/// Runs of a switch whose last epochs are kept: a report of one of them that comes again is known.
+/// Number of a switch's runs whose last epochs are kept, to recognise a report that arrives again.
 const RUNS_MAX: usize = 8;
 
-/// Gaps that are kept.
+/// Number of gaps that are kept.
 pub const GAPS_MAX: usize = 8;
 
-/// Most segments that are kept of a switch: those of a report, and of the hour before it.
+/// Largest number of segments that are kept of a switch: those of a report, and of the hour before it.
 const SEGMENTS_MAX: usize = 1 << 16;
 
-/// Most bytes that are kept of a switch.
+/// Largest size of a state in bytes.
 pub const BYTES_MAX: usize = 16 << 20;
 
-/// A segment without news for so long is forgotten.
+/// Time after which a segment without news is forgotten.
 const FORGET_NS: u64 = 3_600_000_000_000;
 
-/// Nanoseconds of a minute.
+/// Nanoseconds in a minute.
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Which parts a head is without.
+/// The parts that a head lacks.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Parts {
-    /// The slot that has them.
+    /// Slot of the parts.
     #[prost(uint32, tag = "1")]
     pub slot: u32,
-    /// How many they are.
+    /// Number of parts.
     #[prost(uint32, tag = "2")]
     pub number: u32,
-    /// `SipHash-2-4` of all their bytes under the key 0.
+    /// `SipHash-2-4` of all bytes of the parts, with key 0.
     #[prost(fixed64, tag = "3")]
     pub check: u64,
 }
 
-/// A switch.
+/// The state of a switch.
 #[derive(Clone, PartialEq, Message)]
 pub struct State {
-    /// Its name.
+    /// Name of the switch.
     #[prost(string, tag = "1")]
     pub switch: String,
-    /// End of the last epoch reported, in nanoseconds since 1970, as it was [`dated`](crate::clock::dated).
+    /// End of the last reported epoch, in nanoseconds since 1970; see [`dated`](crate::clock::dated).
     #[prost(uint64, tag = "2")]
     pub end_unix_ns: u64,
-    /// Its runs, the present one first.
+    /// Runs of the switch, the present one first.
     #[prost(message, repeated, tag = "3")]
     pub runs: Vec<Run>,
-    /// Length of an epoch.
+    /// Length of an epoch, in nanoseconds.
     #[prost(uint64, tag = "4")]
     pub length_ns: u64,
-    /// Health, of the last report.
+    /// Health in the last report.
     #[prost(message, optional, tag = "5")]
     pub health: Option<Health>,
     /// Number on wires.
     #[prost(uint32, optional, tag = "6")]
     pub wire_switch: Option<u32>,
-    /// Names, to which segments, flows and neighbours refer.
+    /// Names to which segments, flows and neighbours refer.
     #[prost(string, repeated, tag = "7")]
     pub names: Vec<String>,
     /// Segments.
@@ -76,13 +76,13 @@ pub struct State {
     /// Top flows of the last report.
     #[prost(message, repeated, tag = "9")]
     pub flows: Vec<Flow>,
-    /// Other ends of wires.
+    /// Neighbours at the other ends of wires.
     #[prost(message, repeated, tag = "10")]
     pub neighbours: Vec<Neighbour>,
     /// Reports counted.
     #[prost(uint64, tag = "11")]
     pub reports: u64,
-    /// Reports that came again.
+    /// Duplicate reports.
     #[prost(uint64, tag = "12")]
     pub duplicates: u64,
     /// Epochs that no report covers.
@@ -91,45 +91,45 @@ pub struct State {
     /// Reports that the switch dropped in this run.
     #[prost(uint64, tag = "14")]
     pub dropped_reports: u64,
-    /// Times that it began anew.
+    /// Number of restarts.
     #[prost(uint64, tag = "15")]
     pub restarts: u64,
-    /// The last gaps.
+    /// The most recent gaps.
     #[prost(message, repeated, tag = "16")]
     pub gaps: Vec<Gap>,
     /// When JetStream stored the last report, in nanoseconds since 1970.
     #[prost(uint64, tag = "17")]
     pub received_unix_ns: u64,
-    /// The open minute, counted from 1970.
+    /// Number of the open minute, counted from 1970.
     #[prost(uint64, tag = "18")]
     pub minute: u64,
-    /// Of a prober: the node where it stands.
+    /// Node of a prober.
     #[prost(string, optional, tag = "19")]
     pub node: Option<String>,
-    /// The last report's sequence in the stream: what is not beyond it has been read.
+    /// Sequence in the stream of the last report that was read.
     #[prost(uint64, tag = "20")]
     pub sequence: u64,
-    /// In the value under the key of a large state: the parts that have the rest.
+    /// Parts with the rest of a large state, in the value under its key.
     #[prost(message, optional, tag = "21")]
     pub parts: Option<Parts>,
-    /// Segments that were evicted because the switch has too many.
+    /// Segments evicted because the switch has too many.
     #[prost(uint64, tag = "22")]
     pub evicted_segments: u64,
-    /// Times that something of this switch was set aside, so that the others go on.
+    /// Number of faults of this switch that were set aside.
     #[prost(uint64, tag = "23")]
     pub set_aside: u64,
-    /// What it was the last time, and why.
+    /// The last of these faults.
     #[prost(string, tag = "24")]
     pub set_aside_why: String,
-    /// When JetStream stored the first report with the number on wires, in nanoseconds since 1970; 0 of stations that did not
-    /// note it.
+    /// When JetStream stored the first report with the number on wires, in nanoseconds since 1970; 0 if an older
+    /// station wrote the state.
     #[prost(uint64, tag = "40")]
     pub wire_since_unix_ns: u64,
-    /// Since when it has reported without a break, in nanoseconds since 1970, by JetStream's stamps; 0 if an older station wrote the
-    /// state.
+    /// Since when the switch has reported without a break, in nanoseconds since 1970, by JetStream's timestamps; 0 if
+    /// an older station wrote the state.
     #[prost(uint64, tag = "41")]
     pub steady_since_unix_ns: u64,
-    /// By how much the last report's own time is later than its date; negative if it is earlier.
+    /// How much later than its date the last report's own time is; negative if it is earlier.
     #[prost(sint64, tag = "30")]
     pub clock_off_ns: i64,
 }
@@ -137,10 +137,10 @@ pub struct State {
 /// A run of a switch.
 #[derive(Clone, PartialEq, Message)]
 pub struct Run {
-    /// Its random number.
+    /// Random number of the run.
     #[prost(fixed64, tag = "1")]
     pub incarnation: u64,
-    /// The last epoch reported.
+    /// Last reported epoch.
     #[prost(uint64, tag = "2")]
     pub epoch: u64,
 }
@@ -148,13 +148,13 @@ pub struct Run {
 /// Epochs that no report covers.
 #[derive(Clone, PartialEq, Message)]
 pub struct Gap {
-    /// The first.
+    /// First missing epoch.
     #[prost(uint64, tag = "1")]
     pub first: u64,
-    /// The last.
+    /// Last missing epoch.
     #[prost(uint64, tag = "2")]
     pub last: u64,
-    /// End of the last, in nanoseconds since 1970.
+    /// End of the last missing epoch, in nanoseconds since 1970.
     #[prost(uint64, tag = "3")]
     pub end_unix_ns: u64,
 }
@@ -162,16 +162,16 @@ pub struct Gap {
 /// A segment.
 #[derive(Clone, PartialEq, Message)]
 pub struct Known {
-    /// As it was reported last with delays, or ever.
+    /// The last report of the segment with delays, or its last report if none had any.
     #[prost(message, required, tag = "1")]
     pub last: msp::Segment,
-    /// End of that epoch.
+    /// End of the epoch of that report, in nanoseconds since 1970.
     #[prost(uint64, tag = "2")]
     pub end_unix_ns: u64,
-    /// The open minute; `None` without packets.
+    /// Sums of the open minute; `None` without packets.
     #[prost(message, optional, tag = "3")]
     pub open: Option<Sums>,
-    /// What localisation has found of it.
+    /// Findings of localisation.
     #[prost(message, optional, tag = "4")]
     pub found: Option<Found>,
 }
@@ -179,7 +179,7 @@ pub struct Known {
 /// Sums over epochs.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Sums {
-    /// Packets that entered.
+    /// Packets that entered the segment.
     #[prost(uint64, tag = "1")]
     pub packets: u64,
     /// Packets lost.
@@ -188,19 +188,19 @@ pub struct Sums {
     /// Packets whose delay is known.
     #[prost(uint64, tag = "3")]
     pub samples: u64,
-    /// Sum of their delays.
+    /// Sum of the known delays.
     #[prost(double, tag = "4")]
     pub sum_ns: f64,
-    /// Sum of the squares of delays, of the samples whose deviation is known.
+    /// Sum of the squares of delays, over samples with a known deviation.
     #[prost(double, tag = "5")]
     pub squares_ns2: f64,
-    /// Samples whose deviation is not known.
+    /// Samples without a known deviation.
     #[prost(uint64, tag = "6")]
     pub undeviated: u64,
-    /// Sum of bounds, times samples.
+    /// Sum of the bounds, each times its samples.
     #[prost(double, tag = "7")]
     pub bounds_ns: f64,
-    /// Samples whose bound is not known.
+    /// Samples without a known bound.
     #[prost(uint64, tag = "8")]
     pub unbounded: u64,
     /// Greatest 99th percentile.
@@ -214,19 +214,19 @@ pub struct Sums {
 /// One minute of a switch.
 #[derive(Clone, PartialEq, Message)]
 pub struct Minute {
-    /// The switch.
+    /// Name of the switch.
     #[prost(string, tag = "1")]
     pub switch: String,
-    /// The minute, counted from 1970.
+    /// Number of the minute, counted from 1970.
     #[prost(uint64, tag = "2")]
     pub minute: u64,
-    /// Names, to which segments refer.
+    /// Names to which segments refer.
     #[prost(string, repeated, tag = "3")]
     pub names: Vec<String>,
     /// Segments that had packets.
     #[prost(message, repeated, tag = "4")]
     pub segments: Vec<MinuteSegment>,
-    /// Which part of a large minute it is, from 0: each part has other segments.
+    /// Index of this part of a large minute, from 0. Each part has different segments.
     #[prost(uint32, tag = "5")]
     pub part: u32,
 }
@@ -234,34 +234,34 @@ pub struct Minute {
 /// One minute of a segment.
 #[derive(Clone, PartialEq, Message)]
 pub struct MinuteSegment {
-    /// Its kind.
+    /// Kind of the segment.
     #[prost(enumeration = "Kind", tag = "1")]
     pub kind: i32,
-    /// Name of where packets enter it.
+    /// Index of the name where packets enter.
     #[prost(uint32, tag = "2")]
     pub from: u32,
-    /// Name of where they leave it.
+    /// Index of the name where packets leave.
     #[prost(uint32, tag = "3")]
     pub to: u32,
-    /// Name of the class.
+    /// Index of the class's name.
     #[prost(uint32, tag = "4")]
     pub class: u32,
-    /// The sums.
+    /// Sums over the minute.
     #[prost(message, required, tag = "5")]
     pub sums: Sums,
 }
 
-/// What became of a report.
+/// The result of taking a report.
 #[derive(Debug, PartialEq)]
 pub enum Taken {
-    /// It had been counted before.
+    /// The report had already been counted.
     Duplicate,
-    /// It was counted, and a minute is over, or not.
+    /// The report was counted. Contains the minute that it closed, if any.
     Counted(Option<Minute>),
 }
 
 impl Sums {
-    /// Those of one segment over one epoch.
+    /// Returns the sums of one segment over one epoch.
     pub fn of(segment: &msp::Segment) -> Self {
         let samples = segment.samples;
         let (n, mean) = (samples as f64, f64::from(segment.mean_ns));
@@ -284,7 +284,7 @@ impl Sums {
         }
     }
 
-    /// Adds those of other epochs, or other segments.
+    /// Adds the sums of other epochs, or of other segments.
     pub fn add(&mut self, other: &Self) {
         let greatest = |a: Option<f32>, b: Option<f32>| match (a, b) {
             (Some(a), Some(b)) => Some(a.max(b)),
@@ -308,19 +308,19 @@ impl Known {
     fn add(&mut self, segment: msp::Segment, end_unix_ns: u64) {
         let sums = Sums::of(&segment);
         self.open.get_or_insert_default().add(&sums);
-        // Delays stay until there are others.
+        // Delays are kept until newer ones arrive.
         if segment.samples > 0 || self.last.samples == 0 {
             self.last = segment;
             self.end_unix_ns = end_unix_ns;
         } else if segment.packets > 0 {
-            // Where all are lost there are none.
+            // An epoch in which all packets are lost has no delays.
             (self.last.packets, self.last.lost) = (segment.packets, segment.lost);
         }
     }
 }
 
 impl State {
-    /// Counts a report that JetStream stored at this time, unless it was counted before.
+    /// Counts a report that JetStream stored at this time, unless it has already been counted.
     pub fn take(&mut self, report: &Report, received_unix_ns: u64) -> Taken {
         let end_unix_ns = clock::dated(report, received_unix_ns, self.end_unix_ns);
         if !self.begin(report, end_unix_ns) {
@@ -328,12 +328,12 @@ impl State {
             return Taken::Duplicate;
         }
         let minute = end_unix_ns.saturating_sub(1) / MINUTE_NS;
-        // An earlier version opened minutes of the future.
+        // An earlier version opened minutes in the future.
         let is_future = self.minute > received_unix_ns / MINUTE_NS + 1;
         let is_over = minute > self.minute || is_future;
         let closed = is_over.then(|| self.close(minute)).flatten();
         self.reports = self.reports.saturating_add(1);
-        // A server's clock that was set back breaks it, too.
+        // A step back of the server's clock also counts as a break.
         if self.is_silent(received_unix_ns) || received_unix_ns < self.steady_since_unix_ns {
             self.steady_since_unix_ns = received_unix_ns;
         }
@@ -379,7 +379,7 @@ impl State {
         Taken::Counted(closed)
     }
 
-    /// Notes the number on wires, and since when the switch has it.
+    /// Notes the number on wires, and since when the switch has had it.
     fn claim(&mut self, number: Option<u32>, received_unix_ns: u64) {
         if self.wire_switch != number {
             self.wire_switch = number;
@@ -387,7 +387,8 @@ impl State {
         }
     }
 
-    /// Enters the report's run and epoch, and what is missing before it; false where it was counted before.
+    /// Enters the report's run and epoch, and the gap before it. Returns `false` if the report has already been
+    /// counted.
     fn begin(&mut self, report: &Report, end_unix_ns: u64) -> bool {
         let is_of = |run: &Run| run.incarnation == report.incarnation;
         let place = self.runs.iter().position(is_of);
@@ -398,7 +399,7 @@ impl State {
         let first = first.saturating_sub(report.epochs);
         let next = match place {
             Some(place) => self.runs.remove(place).epoch.saturating_add(1),
-            // What was before the stations were is not missing.
+            // Epochs before the first report are not missing.
             None if self.runs.is_empty() => first,
             None => {
                 self.restarts = self.restarts.saturating_add(1);
@@ -426,12 +427,13 @@ impl State {
         true
     }
 
-    /// Seconds since an epoch ended ([`State::age_ns`]).
+    /// Returns the seconds since an epoch ended; see [`State::age_ns`].
     pub fn age_s(&self, end_unix_ns: u64, now_unix_ns: u64) -> f64 {
         self.age_ns(end_unix_ns, now_unix_ns) as f64 / 1e9
     }
 
-    /// How long ago an epoch ended. Of the switch's clock only a difference is taken, so that it may be wrong.
+    /// Returns the nanoseconds since an epoch ended. Uses only a difference of the switch's clock, so that the clock
+    /// may be wrong.
     pub fn age_ns(&self, end_unix_ns: u64, now_unix_ns: u64) -> u64 {
         let before = self.end_unix_ns.saturating_sub(end_unix_ns);
         now_unix_ns
@@ -439,7 +441,7 @@ impl State {
             .saturating_add(before)
     }
 
-    /// Ends the open minute, and forgets what has had no news for an hour.
+    /// Closes the open minute, and drops segments without news for an hour.
     fn close(&mut self, next: u64) -> Option<Minute> {
         let segments = self.segments.iter_mut().filter_map(|known| {
             let sums = known.open.take()?;
@@ -463,20 +465,20 @@ impl State {
         let now = self.end_unix_ns;
         self.segments
             .retain(|known| known.end_unix_ns.saturating_add(FORGET_NS) > now);
-        // Those of the next report follow.
+        // The next report brings new flows and neighbours.
         self.flows.clear();
         self.neighbours.clear();
         self.compact();
         (!closed.segments.is_empty()).then_some(closed)
     }
 
-    /// Notes that something of this switch was set aside, so that others go on.
+    /// Notes that a fault of this switch was set aside, so that other switches are not affected.
     pub fn set_aside(&mut self, why: &str) {
         self.set_aside = self.set_aside.saturating_add(1);
         why.clone_into(&mut self.set_aside_why);
     }
 
-    /// Exchanges the lists that may be large with those of another state.
+    /// Swaps the lists that may be large with those of another state.
     pub fn swap_large(&mut self, other: &mut Self) {
         std::mem::swap(&mut self.names, &mut other.names);
         std::mem::swap(&mut self.segments, &mut other.segments);
@@ -514,17 +516,17 @@ impl State {
         self.names = names.all();
     }
 
-    /// Whether three reports should have come, and two more seconds have passed.
+    /// Returns whether the switch is silent: three reports and another two seconds are overdue.
     pub fn is_silent(&self, now_unix_ns: u64) -> bool {
         now_unix_ns.saturating_sub(self.received_unix_ns) > self.patience_ns()
     }
 
-    /// How long it may send no report before it is silent.
+    /// Returns how long the switch may send no report before it is silent, in nanoseconds.
     pub fn patience_ns(&self) -> u64 {
         3 * self.length_ns.min(3_600_000_000_000) + 2_000_000_000
     }
 
-    /// The name at an index; empty where there is none.
+    /// Returns the name at an index; empty if there is none.
     pub fn name(&self, index: u32) -> &str {
         name(&self.names, index)
     }
@@ -535,7 +537,7 @@ fn key(segment: &msp::Segment) -> (i32, u32, u32, u32) {
 }
 
 impl Minute {
-    /// Splits it into parts of at most `bytes_max` bytes each.
+    /// Splits the minute into parts of at most `bytes_max` bytes each.
     pub fn split(self, bytes_max: usize) -> Vec<Self> {
         let mut parts = Vec::new();
         let mut rest = vec![self];
@@ -552,7 +554,7 @@ impl Minute {
         parts
     }
 
-    /// With the names that its segments refer to.
+    /// Keeps only the names to which the segments refer.
     fn compacted(mut self) -> Self {
         let mut names = Names::default();
         for segment in &mut self.segments {
@@ -565,7 +567,7 @@ impl Minute {
     }
 }
 
-/// Makes an index into `old` an index into `new`, which gets the name.
+/// Changes an index into `old` to an index into `new`, adding the name.
 fn renumber(index: &mut u32, old: &[String], new: &mut Names) {
     *index = new.index(name(old, *index));
 }

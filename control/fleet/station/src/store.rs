@@ -1,11 +1,11 @@
-//! What is kept in JetStream, and how it is read and written.
+//! The data in JetStream, and how to read and write it.
 //!
-//! | stream | subjects | what |
+//! | stream | subjects | contents |
 //! |---|---|---|
-//! | `VERNIER_REPORTS` | `vernier.report.PARTITION.SWITCH` | reports, as switches sent them |
-//! | `KV_vernier_switches` | key `PARTITION.SWITCH` | the [`State`](crate::state::State) of each switch: a key-value bucket; of a large one the head, and parts under `PARTITION.SWITCH.S.N`: [`crate::values`] |
+//! | `VERNIER_REPORTS` | `vernier.report.PARTITION.SWITCH` | reports, as sent by switches |
+//! | `KV_vernier_switches` | key `PARTITION.SWITCH` | the [`State`](crate::state::State) of each switch, in a key-value bucket; a large state is split into a head, and parts under `PARTITION.SWITCH.S.N`: [`crate::values`] |
 //! | `VERNIER_HISTORY` | `vernier.history.PARTITION.SWITCH` | closed [`Minute`](crate::state::Minute)s |
-//! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::histories`] |
+//! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | histories of a switch's segments: [`crate::histories`] |
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -39,26 +39,29 @@ pub const HISTORY: &str = "VERNIER_HISTORY";
 /// Name of the stream of states.
 pub const STATES: &str = "KV_vernier_switches";
 
-/// Name of the stream of what was learnt.
+/// Name of the stream of histories.
 pub const MEMORIES: &str = "KV_vernier_located";
 
-/// What a subject of that bucket begins with.
+/// Prefix of the subjects of that bucket.
 pub const MEMORY_KEY: &str = "$KV.vernier_located.";
 
-/// Reports that a consumer delivers before it waits for acknowledgements: a second or two of a partition's switches.
+/// Number of reports that a consumer delivers before it waits for acknowledgements: a second or two of a partition's
+/// switches.
 const UNACKNOWLEDGED_MAX: i64 = 20_000;
 
-/// How long a server may take to delete a stream's files after it says that the stream is gone. If the stream is recreated
-/// earlier, nats-server 2.9 deletes the new files, too, and the stream stores nothing.
+/// Time in which a server deletes a stream's files after it has reported the stream as deleted. If the stream is
+/// recreated earlier, nats-server 2.9 deletes the new files, too, and the stream stores nothing.
 const DELETION: Duration = Duration::from_secs(2);
 
-/// Interval of a consumer's heartbeats while there are no reports; the consumer is given up after two missed ones.
+/// Interval of a consumer's heartbeats while there are no reports; the consumer is abandoned after two missed
+/// heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// What the description of a partition's consumer begins with, before the last sequence that was counted when the consumer was made.
+/// Prefix of the description of a partition's consumer, followed by the last sequence that had been counted when the
+/// consumer was created.
 const COUNTED: &str = "counted up to ";
 
-/// The error of a server that has less space than a stream reserves, and what to do; `key` configures the stream.
+/// Returns the error for a server with less space than a stream reserves, with advice; `key` configures the stream.
 fn no_room(key: &str, mib: i64) -> StoreError {
     let why = format!(
         "JetStream has less than {mib} MiB left; lower `{key}`, or raise `max_file_store` of nats-server (default: three \
@@ -67,28 +70,28 @@ fn no_room(key: &str, mib: i64) -> StoreError {
     failed("cannot make a stream")(why)
 }
 
-/// Values of a stream, each with how many wait behind it.
+/// Values of a stream, each with the number of values after it.
 pub type Watched = BoxStream<'static, Result<(Value, u64), StoreError>>;
 
-/// Bytes of a message beside its payload: subject and headers.
+/// Bytes of a message in addition to its payload: subject and headers.
 const HEADERS_BYTES_MAX: usize = 1 << 10;
 
 /// The streams.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) context: Context,
-    /// Their configurations, each with the key that limits it.
+    /// Configurations of the streams, each with the key that limits it.
     streams: Arc<Vec<(stream::Config, &'static str)>>,
-    /// When each stream was created; a stream with another time was recreated.
+    /// When each stream was created; a different time means that it was recreated.
     made: Arc<Mutex<HashMap<String, DateTime>>>,
     /// The server's clock.
     pub(crate) clock: Arc<Clock>,
-    /// The first revision of a state that the server keeps: it has evicted those before.
+    /// First revision of a state that the server keeps; earlier ones have been evicted.
     pub(crate) first_state: Arc<AtomicU64>,
 }
 
 impl Store {
-    /// The streams as they are configured; asks for nothing yet.
+    /// Prepares the configured streams, without any request yet.
     pub fn new(client: Client, settings: &Settings, clock: Arc<Clock>) -> Self {
         let of = |name: &str, subjects: &str, kept: &crate::settings::Kept| stream::Config {
             name: name.to_owned(),
@@ -105,7 +108,7 @@ impl Store {
             ..of(REPORTS, subject::REPORTS, &settings.reports)
         };
         let history = of(HISTORY, &format!("{MINUTES}>"), &settings.history);
-        // As NATS makes a key-value bucket (ADR-8), but the value that was written longest ago is evicted from a full one.
+        // Like a NATS key-value bucket (ADR-8), but when it is full, the value that was written longest ago is evicted.
         let bucket = |name: &str, key: &str, mib: u32, max_messages: i64| stream::Config {
             max_bytes: i64::from(mib) << 20,
             max_messages,
@@ -133,8 +136,8 @@ impl Store {
         }
     }
 
-    /// Creates missing streams, and updates those that differ from the configuration. Returns whether a stream was recreated
-    /// since the last call: consumers from before are gone.
+    /// Creates missing streams, and updates streams that differ from the configuration. Returns whether a stream was
+    /// recreated since the last call; earlier consumers are then gone.
     ///
     /// # Errors
     /// The server's error.
@@ -156,7 +159,7 @@ impl Store {
         Ok(has_begun)
     }
 
-    /// As [`Store::ensure`], but changes nothing if all streams exist.
+    /// Like [`Store::ensure`], but changes nothing if all streams exist.
     ///
     /// # Errors
     /// The server's error.
@@ -173,7 +176,7 @@ impl Store {
                         if fault.error_code() == ErrorCode::STREAM_NOT_FOUND =>
                     {
                         let name = &config.name;
-                        tracing::warn!("the stream {name} is gone: creating it again, empty");
+                        tracing::warn!("the stream {name} is gone; recreating it empty");
                         tokio::time::sleep(DELETION).await;
                         return self.ensure().await;
                     }
@@ -188,13 +191,13 @@ impl Store {
         let before = self.made.lock().insert(stream.to_owned(), created);
         let has_begun = before.is_some_and(|before| before != created);
         if has_begun {
-            // Revisions begin at 1 again.
+            // Revisions restart at 1.
             self.first_state.store(0, Ordering::Relaxed);
         }
         has_begun
     }
 
-    /// All states as they are, then as they change, in order; for as long as the server is there.
+    /// Streams all states, then every change, in order, until the server fails.
     ///
     /// # Errors
     /// The server's error.
@@ -204,7 +207,7 @@ impl Store {
         self.watch(reading, STATES, format!("{KEY}>"), policy).await
     }
 
-    /// Minutes from a time on, then each that is closed.
+    /// Streams the minutes of the last `hours`, then every newly closed minute.
     ///
     /// # Errors
     /// The server's error.
@@ -218,7 +221,7 @@ impl Store {
             .await
     }
 
-    /// Messages of a stream, and how many there are now.
+    /// Streams the messages of a stream. Returns their present number, too.
     async fn watch(
         &self,
         reading: &'static str,
@@ -255,7 +258,7 @@ impl Store {
         Ok((values.boxed(), pending))
     }
 
-    /// Reads the server's clock: when it made a consumer, which is then deleted.
+    /// Reads the server's clock from the creation time of a temporary consumer.
     ///
     /// # Errors
     /// The server's error.
@@ -280,7 +283,7 @@ impl Store {
             .map_err(failed("cannot read the clock of the server"))
     }
 
-    /// Revisions of the states that the server keeps: it evicts the first ones.
+    /// Returns the revisions of the states that the server keeps; the first ones are evicted.
     pub async fn revisions(&self) -> Option<RangeInclusive<u64>> {
         let stream = self.context.get_stream(STATES).await.ok()?;
         let state = &stream.cached_info().state;
@@ -377,12 +380,13 @@ impl Bus for Store {
             let info = stream.cached_info();
             let created = info.created.unix_timestamp_nanos();
             let (mut deliver_policy, mut counted) = (DeliverPolicy::All, 0);
-            // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
+            // Messages that were delivered to the last owner but not acknowledged would arrive later, out of order:
+            // recreate the consumer.
             if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
                 let earlier = earlier.info().await?;
                 let acknowledged = earlier.ack_floor.stream_sequence;
                 let next = acknowledged.saturating_add(1);
-                // An owner that ended while it read reports again has acknowledged fewer than were counted.
+                // An owner that ended while it read reports again has acknowledged fewer reports than were counted.
                 let described = earlier.config.description.as_deref();
                 let described =
                     described.and_then(|words| words.strip_prefix(COUNTED)?.parse().ok());
@@ -413,7 +417,7 @@ impl Bus for Store {
                 ..pull::Config::default()
             };
             let consumer = stream.create_consumer(config).await?;
-            // A consumer that is gone is known by its silence.
+            // A lost consumer is detected by its silence.
             let messages = consumer.stream().max_messages_per_batch(1_000);
             let messages = messages.heartbeat(HEARTBEAT).messages().await?;
             let messages = messages.map(|message| delivered(message.map_err(failed(READING))?));

@@ -1,11 +1,11 @@
-//! A switch as its last reports describe it, for answers and metrics.
+//! A switch's last reports, summarised for answers and metrics.
 
 use records::station::{Gap, SwitchState};
 
 use crate::clock;
 use crate::state::State;
 
-/// What is known of a switch.
+/// Summarises the state of a switch.
 pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
     let health = state.health.clone().unwrap_or_default();
     let mut problems: Vec<String> = health
@@ -54,14 +54,14 @@ pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
 }
 
 impl State {
-    /// Since when it is silent, in seconds since 1970.
+    /// Returns since when the switch has been silent, in seconds since 1970.
     pub fn silent_since_unix_s(&self, now_unix_ns: u64) -> Option<f64> {
         self.is_silent(now_unix_ns)
             .then(|| seconds(self.end_unix_ns))
     }
 }
 
-/// Seconds of nanoseconds.
+/// Converts nanoseconds to seconds.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }

@@ -1,12 +1,12 @@
-//! States as values of a key-value bucket: one value where it fits, else parts of it and a head.
+//! States as values of a key-value bucket: one value if the state fits, otherwise parts and a head.
 //!
 //! ```text
-//!  key PARTITION.SWITCH         the state; of a large one the head: all but what is in the parts, and which parts these are
+//!  key PARTITION.SWITCH         the state; if it is large, the head: fields outside the parts, and the list of parts
 //!  key PARTITION.SWITCH.S.N     part N of slot S: pieces of a state's names, segments, flows and neighbours
 //! ```
 //!
-//! The slots take turns: the head, written last and over the revision that was read, refers to the whole parts of one slot
-//! while the other is written. As messages of protobuf, head and parts one after the other are the state.
+//! The slots alternate: the head, written last and over the revision that was read, refers to the complete parts in one
+//! slot while the other slot is written. Concatenated, the protobuf messages of head and parts form the state.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
@@ -19,35 +19,36 @@ use siphasher::sip::SipHasher24;
 use crate::bus::{Bus, Put, PutError, Value};
 use crate::state::{BYTES_MAX, Parts, State};
 
-/// What the subjects of the bucket of states begin with.
+/// Prefix of the subjects in the bucket of states.
 pub const KEY: &str = "$KV.vernier_switches.";
 
-/// What the subjects of closed minutes begin with.
+/// Prefix of the subjects of closed minutes.
 pub const MINUTES: &str = "vernier.history.";
 
-/// Most parts of a state. A server's `max_payload` is 64 KiB or more.
+/// Largest number of parts of a state. A server's `max_payload` is 64 KiB or more.
 const PARTS_MAX: usize = BYTES_MAX / (32 << 10);
 
-/// Most bytes of a part.
+/// Largest size of a part in bytes.
 pub const PART_BYTES_MAX: usize = 512 << 10;
 
-/// The subject of a switch's key.
+/// Returns the subject of a switch's key.
 pub fn key(switch: &str) -> String {
     below(KEY, switch)
 }
 
-/// The subject of a switch's closed minutes.
+/// Returns the subject of a switch's closed minutes.
 pub fn minutes_of(switch: &str) -> String {
     below(MINUTES, switch)
 }
 
-/// The subject of something of a switch.
+/// Returns a switch's subject below a prefix.
 pub(crate) fn below(begin: &str, switch: &str) -> String {
     let (partition, token) = (subject::partition(switch), subject::token(switch));
     format!("{begin}{partition}.{token}")
 }
 
-/// The switch that a subject of the bucket belongs to, and of a part its slot and number; `None` where it is no state's.
+/// Returns the switch that a subject of the bucket belongs to, and the slot and number of a part; `None` if the subject
+/// is invalid.
 pub fn switch_of(subject: &str) -> Option<(String, Option<(usize, usize)>)> {
     let mut tokens = subject.strip_prefix(KEY)?.split('.');
     let partition: u16 = tokens.next()?.parse().ok()?;
@@ -63,7 +64,7 @@ pub fn switch_of(subject: &str) -> Option<(String, Option<(usize, usize)>)> {
     (subject::partition(&switch) == partition && !switch.is_empty()).then_some((switch, part))
 }
 
-/// A part. An earlier version that takes it for a state cannot read it: the kinds of its fields are others.
+/// A part of a state. An earlier version cannot mistake it for a state, because its fields have other types.
 #[derive(Clone, PartialEq, Message)]
 struct Part {
     #[prost(fixed64, tag = "1")]
@@ -72,23 +73,23 @@ struct Part {
     bytes: Vec<u8>,
 }
 
-/// What is read of a value before its parts are known.
+/// The field of a value that names its parts.
 #[derive(Clone, PartialEq, Message)]
 struct Head {
     #[prost(message, optional, tag = "21")]
     parts: Option<Parts>,
 }
 
-/// Why a value is no state.
+/// Why a value is not a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// It is no protobuf of this kind.
-    #[error("the value under its key is no state: {0}")]
+    /// The value is not a protobuf message of this type.
+    #[error("the value under its key is not a state: {0}")]
     Malformed(#[from] prost::DecodeError),
-    /// Parts are of another time, or not there.
-    #[error("its state lacks parts")]
+    /// Parts are missing, or were written at another time.
+    #[error("parts of its state are missing")]
     Incomplete,
-    /// It is the state of another switch.
+    /// The value is the state of another switch.
     #[error("the value under its key is the state of another switch")]
     Foreign,
 }
@@ -99,7 +100,8 @@ fn check_of(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// A value with its parts, as bytes that are a state; `parts` gives the bytes of a part.
+/// Joins a value with its parts to the encoded state, or returns `None` if the value has no parts; `parts` returns the
+/// bytes of a part.
 ///
 /// # Errors
 /// [`ValueError`].
@@ -123,7 +125,7 @@ pub fn whole<'p>(
     Ok(Some(bytes))
 }
 
-/// Reads a whole state.
+/// Reads a complete state.
 ///
 /// # Errors
 /// [`ValueError`].
@@ -136,23 +138,23 @@ pub fn read(switch: &str, bytes: &[u8]) -> Result<State, ValueError> {
     Ok(state)
 }
 
-/// A state, and the revisions of its keys, by which a later writer is known.
+/// A state, with the revisions of its keys, which reveal another writer.
 #[derive(Debug, Default)]
 pub struct Entry {
     /// The state.
     pub state: State,
-    /// 0 where there is no key.
+    /// Revision of the key; 0 if it does not exist.
     pub revision: u64,
-    /// Of the parts in each slot.
+    /// Revisions of the parts in each slot.
     parts: [BTreeMap<usize, u64>; 2],
-    /// The slot that the value under the key refers to.
+    /// Slot to which the value under the key refers.
     slot: usize,
-    /// The value as it was read, until this station has written another.
+    /// The value as it was read, until this station has written a new one.
     head: Option<Vec<u8>>,
 }
 
-/// Returns the states of a partition by switch, from all values of the bucket. An unreadable state begins anew and names the
-/// reason.
+/// Returns the states of a partition by switch, from all values of the bucket. An unreadable state is replaced by an
+/// empty one that names the reason.
 pub fn entries(values: Vec<Value>) -> BTreeMap<String, Entry> {
     let mut heads = Vec::new();
     let mut parts: HashMap<String, [BTreeMap<usize, Value>; 2]> = HashMap::new();
@@ -163,7 +165,7 @@ pub fn entries(values: Vec<Value>) -> BTreeMap<String, Entry> {
                 parts.entry(switch).or_default()[slot].insert(number, value);
             }
             None => tracing::warn!(
-                "{}: no switch has this key; it is ignored",
+                "{}: ignored, because the key belongs to no switch",
                 value.subject.escape_debug()
             ),
         }
@@ -183,7 +185,7 @@ pub fn entries(values: Vec<Value>) -> BTreeMap<String, Entry> {
                 switch: switch.clone(),
                 ..State::default()
             };
-            state.set_aside(&format!("{error}; its counts begin anew"));
+            state.set_aside(&format!("{error}; its counts restart at zero"));
             state
         });
         let slot = Head::decode(&*head.bytes).ok().and_then(|head| head.parts);
@@ -228,7 +230,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Writes the parts of a state to a slot; its head.
+    /// Writes the parts of a state to a slot. Returns the head.
     async fn write_parts<B: Bus>(
         &mut self,
         bus: &B,
@@ -236,7 +238,7 @@ impl Entry {
         slot: usize,
         bytes_max: usize,
     ) -> Result<Vec<u8>, PutError> {
-        // A former owner whose parts are there, but not its head, cannot finish from here on.
+        // From here on, a former owner that has written its parts, but not its head, cannot finish.
         if let Some(head) = self.head.take() {
             let on = Put::Over(self.revision);
             self.revision = bus.put(key.to_owned(), head, on).await?;

@@ -1,5 +1,5 @@
-//! Dead switches and failed wires. They need no history, but patience: a restart of a switch or a station, or an outage of NATS,
-//! must not look like a failure.
+//! Dead switches and failed wires. Finding them needs no history, but patience: a restart of a switch or a station, or
+//! an outage of NATS, must not look like a failure.
 //!
 //! ```text
 //!  edge-2 has sent no report for 20 s       --+
@@ -19,11 +19,12 @@ use crate::place::Place;
 use crate::state::State;
 use crate::summary::seconds;
 
-/// Least duration of a failure: longer than a restart of a switch, and than reconnecting to NATS and taking over a partition together.
+/// Shortest duration of a failure: longer than a restart of a switch, and longer than reconnecting to NATS and taking
+/// over a partition together.
 const PATIENCE_NS: u64 = 20_000_000_000;
 
 impl<'s> Blamer<'s> {
-    /// Returns all failures, sorted by place. `is_read` says whether all reports of a partition have been counted.
+    /// Returns all failures, sorted by place. `is_read` returns whether all reports of a partition have been counted.
     pub(super) fn failures(&self, is_read: impl Fn(u16) -> bool) -> Vec<Failure> {
         let witnesses = self.states.iter().filter(|state| self.is_steady(state));
         let witnesses: Vec<&str> = witnesses.map(|state| &*state.switch).collect();
@@ -36,7 +37,7 @@ impl<'s> Blamer<'s> {
         let has_died = |state: &&State| {
             let silent_ns = self.now_unix_ns.saturating_sub(state.received_unix_ns);
             let own = partition(&state.switch);
-            // A prober may have ended as intended.
+            // A prober may have been stopped on purpose.
             state.node.is_none()
                 && state.reports > 0
                 && silent_ns > PATIENCE_NS.max(state.patience_ns())
@@ -57,13 +58,14 @@ impl<'s> Blamer<'s> {
         by_place.collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
-    /// Whether a switch has reported without a break for as long as a failure takes.
+    /// Returns whether a switch has reported without a break for the duration of a failure.
     fn is_steady(&self, state: &State) -> bool {
         let since = self.now_unix_ns.saturating_sub(PATIENCE_NS);
         !state.is_silent(self.now_unix_ns) && state.steady_since_unix_ns <= since
     }
 
-    /// Whether a switch that reports has a session with this one over a wire: this one lives, but its reports do not reach NATS.
+    /// Returns whether a reporting switch has a session with this switch over a wire. If so, this switch lives, but its
+    /// reports do not reach NATS.
     pub(super) fn forwards(&self, state: &State) -> bool {
         let peers = state.neighbours.iter().filter_map(Neighbour::wire_switch);
         let mut peers = peers.filter_map(|peer| self.numbers.get(&peer));
@@ -76,7 +78,7 @@ impl<'s> Blamer<'s> {
         })
     }
 
-    /// The failure of a wire whose session is lost although both switches report.
+    /// Returns the failure of a wire whose session is lost although both switches report.
     fn failed_wire(&self, place: Place<'s>) -> Option<Failure> {
         let Place { state, known } = place;
         if place.is_outgoing() {

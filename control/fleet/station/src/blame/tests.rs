@@ -12,8 +12,8 @@ const NAMES: [&str; 9] = [
     "p", "q", "p:peer", "q:peer", "all", "gold", "lda", "s1", "s3",
 ];
 
-/// A switch whose port `p` is wired to `q` of the one before, and `q` to `p` of the one behind; each segment has the kind,
-/// ends and class, the usual delay, and by how much it is risen.
+/// A switch whose port `p` is wired to `q` of the previous switch, and `q` to `p` of the next. Each segment has its
+/// kind, its ends and class, its usual delay, and the size of its rise.
 fn switch(number: u32, segments: &[(Kind, [u32; 3], f32, f32)]) -> State {
     let neighbour = |port, peer_switch| Neighbour {
         port,
@@ -136,7 +136,7 @@ fn a_part_that_nobody_measures_is_suspected_where_the_sum_lacks_the_rise() {
     assert!(uncovered.is_suspect && !uncovered.cover.is_empty());
 }
 
-/// Of the segments that are one hop the one that rose is named, as much as it adds.
+/// Of several segments that form one hop, the segment that rose is named, with its contribution.
 #[test]
 fn where_segments_are_joined_the_one_that_rose_is_named() {
     let gold = (Kind::Inside, [0, 1, 5], 1_000.0, 60_000.0);
@@ -174,7 +174,7 @@ fn the_worst_comes_first_and_faults_of_measuring_are_none_of_the_network() {
         .iter()
         .map(|risen| (risen.title.as_str(), risen.signal.as_str()))
         .collect();
-    // The wire's other clock is free: nothing is said of its delay.
+    // The clock at the wire's other end is free-running, so the wire's delay is not reported.
     assert_eq!(worst, [("s2: p>q", "loss"), ("s2: p>q", "delay")]);
     let faults: Vec<(&str, &str)> = all
         .faults

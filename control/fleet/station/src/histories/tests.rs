@@ -6,7 +6,7 @@ use super::*;
 const MINUTES: u64 = 5;
 const NAMES: [&str; 5] = ["lan", "wan", "wan:peer", "all", "lda"];
 
-/// Reports of a switch with a segment inside and a wire in both directions; so much is added to the wire's.
+/// A report of a switch with a segment inside and a wire in both directions, whose delays are increased by `added_ns`.
 fn report(epoch: u64, clock: &str, added_ns: [f32; 2]) -> Report {
     let noise = (epoch * 7_919 % 101) as f32;
     let segment = |kind: Kind, from, to, mean_ns: f32| Segment {
@@ -40,7 +40,7 @@ fn report(epoch: u64, clock: &str, added_ns: [f32; 2]) -> Report {
     }
 }
 
-/// A histories with some minutes of reports, and the state of the switch.
+/// Histories with some minutes of reports, and the state of the switch.
 fn history(segments_max: u64) -> (Histories, State) {
     let mut histories = Histories::new(Arc::new(Room::new(segments_max)));
     let mut state = State::default();
@@ -65,7 +65,7 @@ fn founds(state: &State) -> Vec<Found> {
     known.map(|known| known.found.unwrap()).collect()
 }
 
-/// Of each segment whether its delay is risen.
+/// Returns whether the delay of each segment has risen.
 fn is_risen(state: &State) -> Vec<bool> {
     let found = founds(state).into_iter();
     found.map(|found| found.delay.is_some()).collect()
@@ -89,7 +89,7 @@ fn a_rise_is_in_the_state_and_another_owner_goes_on() {
     assert_eq!(next.room.segments(), 6);
     drop(histories);
     assert_eq!(next.room.segments(), 3);
-    // What was read by the last owner is not history twice.
+    // Reports that the last owner has read are not added twice.
     let before = founds(&state);
     let again = report(60 * MINUTES, "locked", [0.0; 2]);
     next.feed(&again, 60 * MINUTES + 1, again.end_unix_ns());
@@ -191,7 +191,7 @@ fn a_segment_without_packets_is_not_silent_and_one_too_many_is_counted() {
     };
     let finding = place.finding(state.received_unix_ns);
     assert_eq!(finding.silent_since_ms, None);
-    // The present delay is of the time when there were packets.
+    // The present delay dates from the last time with packets.
     assert!(finding.found.present_ns > Some(9_000.0));
     let later = state.received_unix_ns + 10_000_000_000;
     let finding = place.finding(later);
@@ -204,7 +204,7 @@ fn a_segment_without_packets_is_not_silent_and_one_too_many_is_counted() {
     assert_eq!(histories.room.segments(), 0);
 }
 
-/// NATS lost its store: sequences begin at 1 again, and what was learnt goes on.
+/// NATS lost its store: sequences restart at 1, and the histories continue.
 #[test]
 fn what_is_learnt_goes_on_where_the_stream_begins_anew() {
     let (mut histories, mut state) = history(10);
@@ -304,7 +304,7 @@ fn part(written_ms: u64, number: u32, parts: u32) -> Part {
     }
 }
 
-/// What was learnt of a switch, as a station of 78f1034 stored it in two parts.
+/// The history of a switch, as a station of 78f1034 stored it in two parts.
 #[test]
 fn parts_that_an_earlier_station_stored_are_read_as_they_were_meant() {
     let parts = [0, 1].map(|number| Part {
@@ -335,7 +335,7 @@ fn only_parts_of_one_time_are_a_whole() {
     };
     assert_eq!(bytes(&[(5, 1, 2), (5, 0, 2)]), Some(vec![0, 0, 1, 1]));
     assert_eq!(bytes(&[(5, 0, 1)]), Some(vec![0, 0]));
-    // It was larger once.
+    // The history used to be larger.
     assert_eq!(bytes(&[(5, 0, 1), (4, 1, 2)]), Some(vec![0, 0]));
     // Its writer was stopped.
     assert_eq!(bytes(&[(6, 0, 2), (5, 1, 2)]), None);

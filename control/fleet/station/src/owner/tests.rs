@@ -14,11 +14,11 @@ use crate::members::ALIVE;
 use crate::settings::Settings;
 use crate::simulated::Server;
 
-/// Runs of switches whose reports bring out a fault that no report is known to bring out: a panic, and work without end.
+/// Incarnations whose reports trigger faults that no known report triggers: a panic, and endless work.
 const PANICS: u64 = 1;
 const HOLDS: u64 = 2;
 
-/// Whether a report is held, and whether it is let go.
+/// Whether a report is held, and whether it is released.
 static HELD: (Mutex<[bool; 2]>, Condvar) = (Mutex::new([false; 2]), Condvar::new());
 
 pub(super) fn befall(report: &Report) {
@@ -52,9 +52,9 @@ fn report(switch: &str, epoch: u64, segments: u32) -> Vec<u8> {
     report.encode_to_vec()
 }
 
-/// Owns a partition until there is nothing to do; whether it did not fail.
+/// Owns a partition until no work is left. Returns whether that succeeded.
 fn work_off(server: &Server, partition: u16, work: &Work) -> bool {
-    // Timers are set, and never fire.
+    // Timers are set, but never fire.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -72,7 +72,7 @@ fn stored(server: &Server, partition: u16) -> BTreeMap<String, Entry> {
     values::entries(values.unwrap().unwrap())
 }
 
-/// Two switches of one partition.
+/// Returns the names of two switches of one partition.
 fn names() -> [String; 2] {
     let names = (0..).map(|n| format!("sw{n}"));
     let mut names = names.filter(|name| report::subject::partition(name) == 7);
@@ -92,7 +92,7 @@ fn a_state_that_the_server_refuses_is_set_aside_and_the_others_go_on() {
         send(&large, epoch, 8_000);
         send(&honest, epoch, 2);
     }
-    // The server was given a small `max_payload` since then.
+    // Since then the server's `max_payload` has been lowered.
     server.lock().bytes_max = 1 << 10;
     assert!(work_off(&server, 7, &work));
     assert_eq!(server.waiting(), 0, "nobody waits");
@@ -124,7 +124,7 @@ fn messages_that_are_no_reports_cost_only_themselves() {
     for epoch in 0..5 {
         server.publish(subject.clone(), b"garbage".to_vec());
         server.publish(subject.clone(), vec![0; 900_000]);
-        // Under its own subject in the name of the other.
+        // A report under its own subject in the name of the other.
         server.publish(subject.clone(), report(&honest, 1_000 + epoch, 3));
         let own = report::subject::of_switch(&honest);
         server.publish(own, report(&honest, epoch, 2));
@@ -160,7 +160,7 @@ fn a_report_that_makes_the_owner_panic_is_set_aside_and_the_others_go_on() {
             send(&broken, 0, PANICS);
         }
     }
-    // It begins again, and leaves the report out.
+    // The owner restarts, and skips the report.
     assert!(!work_off(&server, 7, &work));
     assert!(server.waiting() > 0);
     assert!(work_off(&server, 7, &work));
@@ -173,7 +173,7 @@ fn a_report_that_makes_the_owner_panic_is_set_aside_and_the_others_go_on() {
     }
     assert!(states[&broken].state.set_aside_why.contains("panicked"));
     assert_eq!(work.set_aside.load(Ordering::Relaxed), 1);
-    // The next station learns from the reports of the last hour, and leaves it out, too.
+    // The next station adds the reports of the last hour to the histories, and skips this one, too.
     let next = Work::default();
     send(&broken, 3, 0);
     assert!(!work_off(&server, 7, &next));
@@ -198,7 +198,7 @@ fn a_switch_that_was_evicted_is_not_counted_again_by_the_next_owner() {
     assert!(work_off(&server, 7, &Work::default()));
     server.evict(&values::key(&evicted));
 
-    // Nothing was learnt yet, so that all reports are read again, by an owner that ends at once and by the next.
+    // There is no history yet, so that all reports are read again, by an owner that ends at once and by the next.
     let begin = Again::Since(UNIX_EPOCH);
     let ended = futures_util::FutureExt::now_or_never(server.take_over(7, begin));
     drop(ended.unwrap().unwrap());
@@ -207,7 +207,7 @@ fn a_switch_that_was_evicted_is_not_counted_again_by_the_next_owner() {
     let counted = [&next.reports, &next.read_again].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(counted, [0, 6]);
     assert!(!stored(&server, 7).contains_key(&evicted));
-    // It is counted from its next report on.
+    // The evicted switch is counted from its next report on.
     send(&evicted, 3);
     assert!(work_off(&server, 7, &next));
     assert_eq!(next.reports.load(Ordering::Relaxed), 1);
@@ -224,7 +224,7 @@ fn heartbeats_go_on_while_a_report_takes_long() {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_all().build().unwrap()
     };
-    // On one thread, as the program does it.
+    // On one thread, as in the program.
     let station = std::thread::spawn({
         let settings = settings.clone();
         move || {

@@ -4,7 +4,7 @@ use super::*;
 
 const END_NS: u64 = 1_700_000_001_000_000_000;
 
-/// A switch with ports `p` and `q`, and wires from its ports to ports of others, by number.
+/// A switch with ports `p` and `q`, and wires from its ports to ports of other switches, given by number.
 fn switch(number: u32, segments: Vec<Segment>, wires: &[(u32, u32, u32)]) -> State {
     let neighbour = |&(port, peer_switch, peer_port)| Neighbour {
         port,
@@ -61,7 +61,7 @@ fn paths(states: &[State], from: &str, to: &str, class: Option<&str>) -> Result<
     Network::new(states, None, END_NS + 500_000_000).paths(from, to, class)
 }
 
-/// One of the path's hints begins so.
+/// Asserts that a hint of the path begins with `begin`.
 fn assert_hint(path: &PathAnswer, begin: &str) {
     let mut hints = path.chain.iter().filter_map(|hop| hop.hint.as_ref());
     assert!(hints.any(|hint| hint.starts_with(begin)), "{path:?}");
@@ -96,7 +96,7 @@ fn classes_and_unknown_ports_are_joined_by_packets_and_bounds_add() {
     assert!((path.sum.mean_ns.unwrap() - 1_250.0).abs() < 1e-9);
     assert!((path.sum.bound_ns.unwrap() - 42.0).abs() < 1e-9);
     assert!((path.chain[0].age_s.unwrap() - 0.5).abs() < 1e-9);
-    // Of two classes in one, the deviation is greater than that of each.
+    // The deviation of two joined classes is greater than that of each.
     assert!(path.chain[0].figures.as_ref().unwrap().stddev_ns.unwrap() > 100.0);
     let gold = paths(&states, "s1:p", "s2", Some("gold")).unwrap();
     assert!((mean(&gold.paths[0].chain[0]) - 100.0).abs() < 1e-9);
@@ -116,8 +116,8 @@ fn parallel_links_are_paths_and_what_is_not_measured_is_named() {
     assert!(!path.is_covered);
     let kinds: Vec<&str> = path.chain.iter().map(|hop| hop.kind.as_str()).collect();
     assert_eq!(kinds, ["inside", "uncovered", "uncovered"]);
-    assert_hint(path, "the wire has given no figures yet");
-    // Without a bound of one segment there is none of the sum.
+    assert_hint(path, "the wire has no figures yet");
+    // If one segment has no bound, the sum has none.
     assert_eq!(path.sum.bound_ns, None);
     assert_eq!(
         paths(&states, "s1", "s3", None),
@@ -166,7 +166,7 @@ fn neighbours_by_lldp_are_links_without_a_wire() {
         system: Some(system.to_owned()),
         ..Neighbour::default()
     };
-    // The number 0 is also a wire's: a neighbour by LLDP is not that switch.
+    // The number 0 is also a wire's; an LLDP neighbour is not that switch.
     let mut states = [
         switch(0, Vec::new(), &[]),
         switch(1, Vec::new(), &[]),
@@ -180,7 +180,7 @@ fn neighbours_by_lldp_are_links_without_a_wire() {
     assert_hint(&found.paths[0], "no wire is known between leaf and s2");
     let apart = paths(&states, "s0", "s1", None).unwrap_err();
     assert_eq!(apart, PathError::Apart("s0".to_owned(), "s1".to_owned()));
-    // What the switch does between its ports is measured, from the port to the neighbour.
+    // The switch measures its own delay between its ports, up to the port to the neighbour.
     states[1] = switch(
         1,
         vec![segment(Kind::Inside, [0, 1, 3], 30, 100.0, None)],
@@ -215,12 +215,12 @@ fn a_path_through_a_switch_leads_around_its_devices() {
     ];
     assert_eq!(hops(path), expected);
     assert!((path.sum.mean_ns.unwrap() - 5_300.0).abs() < 1e-9);
-    // Back there is no segment from `in` to `p`.
+    // In the other direction, no segment leads from `in` to `p`.
     let back = paths(&states, "s1:q", "s1:p", None).unwrap();
     assert!(!back.paths[0].is_covered && back.paths[0].chain.len() == 1);
 }
 
-/// Who claims the number of another says nothing of that switch's wires, either.
+/// A switch that claims the number of another gives no evidence of that switch's wires, either.
 #[test]
 fn accomplices_with_the_numbers_of_others_make_no_short_cut() {
     let mut states = vec![
@@ -242,7 +242,7 @@ fn accomplices_with_the_numbers_of_others_make_no_short_cut() {
 
 const NOW_NS: u64 = 1_700_000_100_000_000_000;
 
-/// A segment of 10 packets, its ends and class by the names of [`report`].
+/// A segment of 10 packets, with its ends and class given by the names of [`report`].
 fn probe_segment(kind: Kind, from: u32, to: u32, mean_ns: f32) -> Segment {
     Segment {
         kind: kind.into(),
@@ -259,14 +259,14 @@ fn probe_segment(kind: Kind, from: u32, to: u32, mean_ns: f32) -> Segment {
     }
 }
 
-/// An epoch of a second that ended so long ago.
+/// A report of an epoch of a second that ended `ago_s` ago.
 fn report(name: &str, node: Option<&str>, ago_s: u64, segments: Vec<Segment>) -> State {
     let mut state = State::default();
     take(&mut state, name, node, ago_s, segments);
     state
 }
 
-/// Of a prober at `a`, a second ago.
+/// A report, a second ago, of a prober at `a`.
 fn prober(segments: Vec<Segment>) -> State {
     report("a.probe", Some("a"), 1, segments)
 }
@@ -347,7 +347,7 @@ fn a_probe_covers_a_way_over_routers_that_measure_nothing() {
         hops(&whole.paths[0]),
         [("probe", "a > r > b"), ("probe", "b > c")]
     );
-    // In parts, where probes end there: at `r` an m-server stands.
+    // In parts where probes end: `r` has an m-server.
     let parts = [
         probe_segment(Kind::Probe, 0, 1, 400.0),
         probe_segment(Kind::Probe, 1, 2, 500.0),
@@ -395,7 +395,7 @@ fn a_probe_fills_in_where_a_wire_has_no_packets() {
     ] {
         let [a, b] = of_wire(wire_s);
         let answer = paths_of(&[a, b, of_probe(probe_s)], None, "a", "b");
-        // Switches that stand there are measured for themselves.
+        // Switches on the way are measured separately.
         let found = hops(&answer.paths[0]);
         assert_eq!((found.len(), found[1]), (3, expected));
     }
@@ -420,7 +420,7 @@ fn without_synchronised_clocks_it_is_half_of_the_round_trip_to_within_that_half(
         );
         assert_hint(&answer.paths[0], "half of the round trip;");
     }
-    // Clocks that were synchronised once: the present round trip, not the delay of then.
+    // After the clocks are no longer synchronised, the present round trip counts, not the old delay.
     let mut state = report(
         "a.probe",
         Some("a"),
@@ -437,7 +437,7 @@ fn between_probes_ports_with_the_names_of_neighbours_say_how_a_switch_is_passed(
     let file = Topology::of_links([("a", "r"), ("r", "b")]);
     let states = [
         prober(vec![probe_segment(Kind::Probe, 0, 1, 100.0)]),
-        // `a` and `b` lead to them, `p` and `c` to the router that the switch stands around.
+        // `a` and `b` lead to these neighbours, `p` and `c` to the router that the switch stands around.
         report(
             "r",
             None,
@@ -467,7 +467,7 @@ fn between_probes_ports_with_the_names_of_neighbours_say_how_a_switch_is_passed(
     assert!(there.paths[0].is_covered);
 }
 
-/// A chain of so many nodes, a probe from each to the next.
+/// A chain of `nodes` nodes, with a probe from each to the next.
 fn chain(nodes: u32) -> State {
     let mut state = State::default();
     let report = Report {
@@ -492,7 +492,7 @@ fn chain(nodes: u32) -> State {
     state
 }
 
-/// Whatever reports say, a network has no more routers than one of a file, and every switch is among them.
+/// A network made from reports has no more routers than one from a file, and includes every switch.
 #[test]
 fn networks_of_reports_have_limits_and_long_paths_are_found() {
     let states = [chain(8_000), report("z", None, 1, Vec::new())];

@@ -7,7 +7,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// After all reports here.
+/// Later than the end of every report here.
 const STORED_NS: u64 = 10_000 * SECOND;
 
 fn report(incarnation: u64, epoch: u64, packets: u64) -> Report {
@@ -36,7 +36,7 @@ fn report(incarnation: u64, epoch: u64, packets: u64) -> Report {
     }
 }
 
-/// Packets in closed minutes and in the open one.
+/// Returns the packets in closed minutes and in the open one.
 fn packets(state: &State, minutes: &[Minute]) -> u64 {
     let closed = minutes.iter().flat_map(|minute| &minute.segments);
     let closed: u64 = closed.map(|segment| segment.sums.packets).sum();
@@ -54,7 +54,7 @@ fn gaps_restarts_and_duplicates_are_known_apart() {
     assert_eq!((state.missed_epochs, state.gaps.len()), (2, 1));
     assert_eq!((state.gaps[0].first, state.gaps[0].last), (2, 3));
     assert_eq!(state.gaps[0].end_unix_ns, 1_004 * SECOND);
-    // A report that covers what no snapshot showed by itself leaves no gap.
+    // A report that covers several epochs leaves no gap.
     let mut wide = report(7, 6, 1);
     wide.epochs = 2;
     state.take(&wide, wide.end_unix_ns());
@@ -62,7 +62,7 @@ fn gaps_restarts_and_duplicates_are_known_apart() {
     let anew = report(8, 0, 1);
     state.take(&anew, 1_010 * SECOND);
     assert_eq!((state.restarts, state.missed_epochs), (1, 2));
-    // Of the run before, once more.
+    // A repeated report of the previous run.
     assert_eq!(
         state.take(&report(7, 6, 1), 1_011 * SECOND),
         Taken::Duplicate
@@ -89,7 +89,7 @@ fn a_minute_leaves_when_the_next_begins() {
     assert_eq!(state.names, ["p", "q", "all", "stamped"]);
 }
 
-/// A report of the run 7 by an honest clock, but for so many seconds.
+/// A report of run 7 whose clock is correct but for `off_s` seconds.
 fn dated(epoch: u64, off_s: i64) -> (Report, u64) {
     let mut report = report(7, epoch, 1);
     report.start_unix_ns = (1_000_000 + epoch) * SECOND;
@@ -103,7 +103,7 @@ fn dated(epoch: u64, off_s: i64) -> (Report, u64) {
 #[test]
 fn a_wrong_clock_costs_neither_history_nor_minutes() {
     const DAY_S: i64 = 86_400;
-    // Ahead, behind, and 1970; for one report and for all from there on.
+    // Ahead, behind, and 1970; for one report, and for all from there on.
     for off_s in [DAY_S, -DAY_S, -1_000_000] {
         for wrong in [100..101, 100..100 + 600] {
             let mut state = State::default();
@@ -146,7 +146,7 @@ fn a_stored_state_of_tomorrow_heals() {
     let tomorrow_ns = stored_unix_ns + 86_400 * SECOND;
     let mut state = State::default();
     state.take(&report, tomorrow_ns);
-    // As a station before this one stored it.
+    // As stored by an earlier version.
     state.end_unix_ns = tomorrow_ns;
     state.minute = tomorrow_ns / MINUTE_NS;
     state.segments[0].end_unix_ns = tomorrow_ns;
@@ -163,7 +163,7 @@ fn a_stored_state_of_tomorrow_heals() {
 }
 
 proptest! {
-    /// However often and from wherever reports come again in their order, each counts once.
+    /// However often and from wherever reports are read again in order, each counts once.
     #[test]
     fn what_is_taken_up_again_counts_once(
         epochs in 1_u64..200, starts in prop::collection::vec(0_u64..200, 0..5), restart in 0_u64..200,
@@ -193,7 +193,7 @@ proptest! {
     }
 }
 
-/// As many as a reporter may send, other ones in every report.
+/// A report with as many segments as allowed, and other segments in every report.
 fn many(epoch: u64, segments: u32) -> Report {
     let names: Vec<String> = (0..segments)
         .map(|n| format!("{epoch:08}-{n:08}-{}", "x".repeat(120)))
@@ -246,7 +246,7 @@ fn greatest_numbers_do_not_overflow() {
     last.length_ns = u64::MAX;
     state.take(&last, u64::MAX);
     assert_eq!(state.take(&last, u64::MAX), Taken::Duplicate);
-    // Of another run, with as many epochs missing as there can be; twice.
+    // Another run with the largest number of missing epochs, twice.
     for incarnation in [8, 9] {
         let mut gap = report(incarnation, 0, u64::MAX);
         gap.epoch = u64::MAX;
@@ -299,7 +299,7 @@ fn a_minute_of_any_size_leaves_in_parts_that_fit() {
     assert_eq!(minute.clone().split(1 << 20), [minute]);
 }
 
-/// The first version whose states are kept.
+/// The first version whose states are still supported.
 const OLDEST: &str = "78f1034";
 
 fn sums() -> Sums {
@@ -458,10 +458,10 @@ fn a_state_that_an_earlier_station_stored_is_read_as_it_was_meant() {
     let bytes = kept(OLDEST, "state.bin", || state().encode_to_vec()).unwrap();
     let mut read = State::decode(&*bytes).unwrap();
     assert_eq!(read, state());
-    // Nothing of it is unknown to this version: an earlier station reads what this one writes back.
+    // Every field is known to this version, so an earlier station can read what this one writes back.
     assert_eq!(read.encode_to_vec(), bytes);
 
-    // It is gone on with: what was counted is known, and the next epoch leaves no gap.
+    // Counting continues: counted reports are known, and the next epoch leaves no gap.
     let next = |epoch| Report {
         switch: read.switch.clone(),
         incarnation: 0x0123_4567_89ab_cdef,

@@ -5,12 +5,12 @@ use super::*;
 use crate::simulated::{Fault, Server};
 use crate::store::STATES;
 
-/// What a server of small messages takes.
+/// Largest message of a server with a small limit.
 const BYTES_MAX: usize = 64 << 10;
 
 const SWITCH: &str = "edge-1.lab";
 
-/// Does it at once: nothing waits here.
+/// Completes a future that never waits.
 fn done<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().unwrap()
 }
@@ -21,7 +21,7 @@ fn entry(server: &Server) -> Entry {
     entries(values).remove(SWITCH).unwrap_or_default()
 }
 
-/// Takes an epoch of so many segments.
+/// Takes an epoch with `segments` segments.
 fn take(entry: &mut Entry, epoch: u64, segments: u32) {
     let names: Vec<String> = (0..=segments).map(|n| format!("port-{n}")).collect();
     let segment = |to| msp::Segment {
@@ -52,11 +52,11 @@ fn states_of_any_size_are_stored_and_read_again() {
         done(written.write(&server)).unwrap();
         let read = entry(&server);
         assert_eq!(read.state, written.state);
-        // Those that are not reported any more stay for an hour.
+        // Segments that are no longer reported stay for an hour.
         if epoch == 6 {
             assert_eq!(read.state.segments.len(), 2, "it is small again");
         }
-        // The next owner goes on.
+        // The next owner continues.
         written = read;
     }
     assert_eq!(server.lock().refused, 0);
@@ -120,8 +120,8 @@ fn what_cannot_be_read_is_set_aside_and_named_and_the_next_report_begins_anew() 
     take(&mut other, 1, 3);
     other.state.switch = "edge-2".to_owned();
     for (garbage, words) in [
-        (b"garbage".to_vec(), "is no state"),
-        (vec![0xff; 300], "is no state"),
+        (b"garbage".to_vec(), "is not a state"),
+        (vec![0xff; 300], "is not a state"),
         (other.state.encode_to_vec(), "of another switch"),
     ] {
         server.poke(key(SWITCH), garbage);
@@ -133,13 +133,13 @@ fn what_cannot_be_read_is_set_aside_and_named_and_the_next_report_begins_anew() 
         done(begun.write(&server)).unwrap();
         assert_eq!(entry(&server).state.reports, 1);
     }
-    // A part is gone.
+    // A part is missing.
     let mut large = entry(&server);
     take(&mut large, 8, 5_000);
     done(large.write(&server)).unwrap();
     server.poke(format!("{}.{}.1", key(SWITCH), large.slot), b"x".to_vec());
     assert_eq!(entry(&server).state.set_aside, 1);
-    // Keys of nobody.
+    // Keys that belong to no switch.
     for key in [
         "$KV.vernier_switches.x",
         "$KV.vernier_switches.99.edge-1",

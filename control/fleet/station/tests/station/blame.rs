@@ -1,4 +1,4 @@
-//! A fault in one segment of a chain of switches is found, and stays found when a station dies.
+//! A fault in one segment of a chain of switches is found, and is still found when a station dies.
 
 use report::msp::{Flow, Health, Kind, Neighbour, Report, Segment};
 use serde_json::{Value, json};
@@ -8,24 +8,24 @@ use testkit::process::wait_for;
 use super::Reporter;
 use super::support::Station;
 
-/// Switches in a row.
+/// Number of switches in a row.
 pub const SWITCHES: u32 = 4;
 /// Length of an epoch here: a switch is silent after 2.6 s.
 const LENGTH_NS: u64 = 200_000_000;
-/// Epochs until rises can be found, and some more.
+/// Number of epochs until rises can be found, with a margin.
 pub const LEARN: u64 = 260;
 /// The fault is on the wire from this switch to the next.
 const AT: u32 = 2;
 pub const FLOW: &str = "10.0.0.1:80>10.0.0.2:9/udp";
 const NAMES: [&str; 6] = ["west", "east", "west:peer", "east:peer", "all", "lda"];
 
-/// A few per cent up and down, by what is asked for.
+/// Returns noise of a few per cent that depends on the arguments.
 fn noise(number: u32, at: u64, epoch: u64) -> f32 {
     let mixed = (u64::from(number) << 40 ^ at << 32 ^ epoch).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     0.97 + 0.06 * f32::from(u16::try_from(mixed >> 48).unwrap()) / 65_536.0
 }
 
-/// The flow that all see, as one of them sees it.
+/// The flow that all switches see, as seen by one of them.
 fn flow(number: u32) -> Flow {
     Flow {
         flow: FLOW.to_owned(),
@@ -39,17 +39,18 @@ fn flow(number: u32) -> Flow {
     }
 }
 
-/// The fleet's clock: epochs begin then.
+/// A fleet whose epochs begin at a common time.
 pub struct Fleet {
     begin_ns: u64,
     length_ns: u64,
     epoch: u64,
-    /// Packets of 1,000 that the wire at fault loses.
+    /// Lost packets per 1,000 on the faulty wire.
     lost: i64,
 }
 
 impl Fleet {
-    /// Its first epochs, of this length, are long enough ago to learn from, and for some more.
+    /// Creates a fleet whose first epochs, of this length, are long enough ago to learn from, with `more` epochs in
+    /// addition.
     pub fn new(length_ns: u64, more: u64) -> Self {
         Self {
             begin_ns: station::now_unix_ns() - (LEARN + more) * length_ns,
@@ -80,7 +81,7 @@ impl Fleet {
         let mut neighbours = Vec::new();
         let mut wire = |port: u32, peer: u32| {
             let (into, out) = (5_000.0, 6_000.0);
-            // The sender has the same of its receiver.
+            // The sender has the receiver's figures.
             let is_into = peer == AT && number == AT + 1;
             let is_out = peer == AT + 1 && number == AT;
             let more = |is_there: bool| if is_there { added_ns } else { 0.0 };
@@ -126,7 +127,7 @@ impl Fleet {
         }
     }
 
-    /// Epochs of these switches; so much is added to the wire at fault.
+    /// Sends epochs of these switches, with `added_ns` added to the faulty wire.
     pub fn send(&mut self, reporter: &Reporter, switches: u32, epochs: u64, added_ns: f32) {
         for _ in 0..epochs {
             for number in 1..=switches {
@@ -136,7 +137,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until a station knows all that was sent of these switches.
+    /// Waits until a station has counted all reports of these switches.
     pub fn settle(&self, station: &Station, switches: u32) {
         for number in 1..=switches {
             station.wait_for_epoch(&format!("s{number}"), self.epoch - 1);
@@ -144,7 +145,7 @@ impl Fleet {
     }
 }
 
-/// Titles of what is risen.
+/// Returns the titles of risen segments.
 fn risen(station: &Station) -> Vec<(String, String)> {
     let blame = station.json("/api/v1/blame");
     let risen = blame["risen"].as_array().unwrap().iter();
@@ -154,7 +155,7 @@ fn risen(station: &Station) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The path from end to end has one cause; from when, in milliseconds since 1970.
+/// Asserts that the path from end to end has one cause. Returns its beginning in milliseconds since 1970.
 fn cause(station: &Station) -> u64 {
     let answer = station.json("/api/v1/blame?from=s1:west&to=s4:east");
     let path = &answer["paths"][0];
@@ -209,7 +210,7 @@ fn a_fault_is_found_within_three_reports_and_outlives_a_station() {
     let begin_ms = (fleet.begin_ns + (LEARN + 1) * LENGTH_NS) / 1_000_000;
     assert_eq!(since[0], begin_ms);
 
-    // What was found is there at once, and what was learnt when another owns the partition.
+    // Findings are available at once, and histories once another station owns the partition.
     let taken_over = first.metric("vernier_station_reports_total");
     drop(first);
     assert_eq!(risen(&second), named);
@@ -220,7 +221,7 @@ fn a_fault_is_found_within_three_reports_and_outlives_a_station() {
     fleet.settle(&second, SWITCHES);
     assert_eq!(risen(&second), named);
     assert_eq!(cause(&second), since[0]);
-    // By chance the first owned no partition with a switch.
+    // By chance the first station may have owned no partition with a switch.
     let read_again = second.metric("vernier_station_read_again_reports_total");
     assert!(read_again > 0 || taken_over == 0, "{taken_over}");
     let third = Station::start(&server, &json!({}));
@@ -252,7 +253,7 @@ fn an_outage_is_found_within_half_a_minute_of_the_first_report() {
     assert!(cause["rise"].as_f64().unwrap() > 0.9, "{cause}");
 }
 
-/// The last switch ends: that is no fault of the network.
+/// The last switch stops, which is not a fault of the network.
 fn assert_silence(fleet: &mut Fleet, reporter: &Reporter, third: &Station) {
     wait_for("it is silent", || {
         fleet.send(reporter, SWITCHES - 1, 1, 0.0);
@@ -278,7 +279,7 @@ fn assert_silence(fleet: &mut Fleet, reporter: &Reporter, third: &Station) {
     assert_eq!(path["sum"], Value::Null);
 }
 
-/// The flow is joined over the switches, with the wires between them, and its slowest hop is named.
+/// The flow is joined over the switches and the wires between them, and its slowest hop is named.
 fn assert_flow(station: &Station) {
     let flow = station.json(&format!(
         "/api/v1/flow?flow={}",

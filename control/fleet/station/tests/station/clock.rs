@@ -1,4 +1,4 @@
-//! Stations whose machines have another time than the NATS server, and more names than a station keeps.
+//! Stations whose machines' clocks differ from the NATS server's, and more names than a station keeps.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use testkit::process::wait_for;
 use crate::support::Station;
 use crate::{Reporter, chained};
 
-/// In libc's place: the time of day plus `SHIFT_S`.
+/// Replaces libc's clock: the time of day plus `SHIFT_S`.
 const SHIFTED: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -103,8 +103,8 @@ fn a_switch_with_a_wrong_clock_is_named_and_keeps_its_segments() {
     assert!(said.contains("the clock went back and is 86"), "{said}");
 }
 
-/// More names than the bucket has room for: those that have not reported for the longest are forgotten, by the server and by stations
-/// that run, and a switch that goes on is not disturbed.
+/// More names than the bucket has room for: the server and running stations forget those that have been silent the
+/// longest, and a switch that continues is not affected.
 #[test]
 fn running_stations_forget_what_the_server_evicts() {
     const NAMES: u32 = 40;
@@ -127,7 +127,8 @@ fn running_stations_forget_what_the_server_evicts() {
     for n in 0..NAMES {
         let name = format!("random{n}");
         reporter.send(&named(name.clone(), 0));
-        // Else a station that begins late would write more of them at once than there is room for, and the other switch would be evicted.
+        // Otherwise a station that falls behind would write more names at once than there is room for, and
+        // evict the other switch.
         wait_for("it is known", || stations[0].switch(&name).is_some());
         go_on();
     }
@@ -141,7 +142,7 @@ fn running_stations_forget_what_the_server_evicts() {
             "{page}"
         );
     }
-    // One that was forgotten is counted anew.
+    // A switch that was forgotten is counted from zero.
     reporter.send(&named("random0".to_owned(), 1));
     for station in &stations {
         wait_for("it is back", || station.reports("random0") == 1);

@@ -1,4 +1,4 @@
-//! The demonstrations of `make demo` show what they promise, and leave nothing behind, however they end.
+//! The demonstrations of `make demo` print what they promise, and leave nothing behind, however they end.
 
 use std::fs::read_dir;
 use std::path::Path;
@@ -13,7 +13,7 @@ const MARK: &str = "VERNIER_DEMO_MARK";
 /// Exit code of a demonstration that lacks something on this machine.
 const LACKS: i32 = 77;
 
-/// The demonstration, if all of its programs are built.
+/// Returns the command of a demonstration, if all of its programs are built.
 fn demo(name: &str) -> Option<Command> {
     let programs = Path::new(env!("CARGO_BIN_EXE_vernier-station")).parent()?;
     let mut needed = ["vernierd", "vernier", "librte_vernier.so"].iter();
@@ -34,7 +34,7 @@ fn demo(name: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Number of processes of this test's demonstrations.
+/// Returns the number of remaining processes of this test's demonstrations.
 fn left() -> usize {
     let mark = format!("{MARK}={}\0", std::process::id());
     let is_marked = |environment: &Vec<u8>| {

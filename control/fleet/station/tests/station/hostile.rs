@@ -1,4 +1,4 @@
-//! Switches and probers that err or lie: what they may do at the server, and what their reports do to others.
+//! Faulty and hostile switches and probers: what the server permits them, and how their reports affect others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::{Reporter, chained};
 
 const USERS: [&str; 3] = ["station", "edge-1", "edge-2"];
 
-/// A server with the example's configuration, and a file with each user's password.
+/// Starts a server with the example's configuration, and a file with each user's password.
 fn guarded(folder: &Path) -> NatsServer {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/nats.conf");
     let mut text = std::fs::read_to_string(example).unwrap();
-    // The test's server says itself where its store is.
+    // The test's server has its own store.
     text = text.replace("jetstream: enabled\n", "");
     for user in USERS {
         let variable = format!("${}_PASSWORD", user.to_uppercase().replace('-', "_"));
@@ -59,7 +59,7 @@ fn station(server: &NatsServer, folder: &Path) -> Station {
     Station::start(server, &more)
 }
 
-/// What the audit did, as a user who may report as edge-2.
+/// Repeats the audit's attack, as a user who may report as edge-2.
 fn attack(nats: &Nats) {
     let evil = Connection::of(nats).unwrap();
     runtime().block_on(async {
@@ -85,13 +85,13 @@ fn attack(nats: &Nats) {
         evil.publish("$JS.API.STREAM.DELETE.VERNIER_REPORTS", "".into())
             .await
             .unwrap();
-        // Its own subject, another's name.
+        // The attacker's own subject with another's name.
         evil.publish(subject::of_switch("edge-2"), report.encode_to_vec().into())
             .await
             .unwrap();
         "edge-2".clone_into(&mut report.switch);
-        // It stays until this is stored: a connection that is closed with refusals unread takes along what the server has not
-        // read yet.
+        // Wait until this report is stored: closing a connection with unread refusals discards messages that the server
+        // has not read yet.
         let mut answers = evil.subscribe("_INBOX.edge-2.>").await.unwrap();
         let (of, report) = (subject::of_switch("edge-2"), report.encode_to_vec());
         evil.publish_with_reply(of, "_INBOX.edge-2.stored", report.into())
@@ -140,7 +140,7 @@ fn a_switch_reports_as_itself_and_can_do_nothing_else() {
     assert_eq!(station.metric("vernier_station_partitions"), 64);
 }
 
-/// The audit's flood: the others' reports stay.
+/// The audit's flood: the reports of other switches stay.
 #[test]
 fn a_switch_that_sends_without_end_evicts_its_own_reports_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ fn a_switch_that_sends_without_end_evicts_its_own_reports_only() {
     assert_eq!(counts, [5, 100]);
 }
 
-/// What it may not do is known by what does not work, not by the connection.
+/// Missing permissions show in the parts that do not work, not in the connection.
 #[test]
 fn a_station_without_its_permissions_says_what_does_not_work() {
     let folder = tempfile::tempdir().unwrap();
@@ -206,14 +206,14 @@ fn a_station_without_its_permissions_says_what_does_not_work() {
         reasons = text.clone().into();
         status == 503 && text.contains("cannot make a stream")
     });
-    // The connection stands.
+    // The connection is up.
     assert_eq!(station.metric("vernier_station_connected"), 1, "{reasons}");
 }
 
-/// Nodes that a prober reports of; as many made a state of 1.5 MB.
+/// Number of nodes that a prober reports; this many used to make a state of 1.5 MB.
 const NODES: u32 = 3_600;
 
-/// Of a prober that sends to every node.
+/// Returns a report of a prober that probes every node.
 fn prober(name: &str, epoch: u64) -> Report {
     let mut names: Vec<String> = (0..=NODES).map(|n| format!("node-{n:04}")).collect();
     names.extend(["all".to_owned(), "stamp".to_owned()]);
@@ -262,7 +262,7 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
     let server = NatsServer::start(folder.path(), "").unwrap();
     let station = Station::start(&server, &json!({}));
     let reporter = Reporter::new(&server);
-    // All of one partition.
+    // All switches are in one partition.
     let mut names = (0..).map(|n| format!("sw{n}"));
     let mut names = names.by_ref().filter(|name| subject::partition(name) == 7);
     let [honest, large, broken] = [(); 3].map(|()| names.next().unwrap());
@@ -275,7 +275,7 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
     for name in [&honest, &large, &broken] {
         wait_for("all are counted", || station.reports(name) == 3);
     }
-    // Somebody writes over a state, and keys that belong to nobody.
+    // Someone overwrites a state, and writes keys that belong to no switch.
     reporter.bytes(station::values::key(&broken), b"no state".to_vec());
     for key in ["x", "7.nobody", "99.a.b.c"] {
         reporter.bytes(format!("$KV.vernier_switches.{key}"), vec![0xff; 100]);
@@ -313,10 +313,10 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
             .unwrap();
         let problem = of_broken["problems"][0].as_str().unwrap();
         assert!(
-            problem.contains("set aside 1 times") && problem.contains("is no state"),
+            problem.contains("set aside 1 times") && problem.contains("is not a state"),
             "{problem}"
         );
-        // What a partition suffered is said until it has worked for a while.
+        // A fault of a partition is listed until the partition has worked for a while.
         wait_for("it is ready", || station.text("/readyz").is_some());
     }
     let page = second.text("/metrics").unwrap();
@@ -328,8 +328,8 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
     assert!(second.metric("vernier_station_states_bytes") > 1 << 20);
 }
 
-/// Stations that take partitions and read none, until this is dropped. They say that they live on a thread of their own, whatever the
-/// test waits for.
+/// Runs stations that claim partitions but read none, until dropped. They send heartbeats on a separate thread,
+/// whatever the test waits for.
 fn haunt(server: &NatsServer) -> Background {
     let reporter = Reporter::new(server);
     Background::start(move |stopped| {
@@ -342,7 +342,7 @@ fn haunt(server: &NatsServer) -> Background {
     })
 }
 
-/// Stations that nobody sees work claim partitions: reports wait there, and every station says so.
+/// Stations that do no work claim partitions: reports wait there, and every station reports it.
 #[test]
 fn a_partition_that_stands_still_is_not_ready() {
     let folder = tempfile::tempdir().unwrap();
@@ -350,7 +350,7 @@ fn a_partition_that_stands_still_is_not_ready() {
     let station = Station::start(&server, &json!({}));
     let reporter = Reporter::new(&server);
     let haunted = haunt(&server);
-    // With so many ghosts the station keeps hardly one of their partitions.
+    // With so many ghosts the station keeps hardly any partition of its own.
     let names: Vec<String> = (0..8).map(|n| format!("edge-{n}")).collect();
     let mut epoch = 0;
     wait_for("it is said which partition stands still", || {
@@ -372,11 +372,11 @@ fn a_partition_that_stands_still_is_not_ready() {
     }
 }
 
-/// Switches that a station keeps, and names that somebody makes up.
+/// Number of switches that a station keeps, and number of made-up names.
 const KEPT: u64 = 1_000;
 const NAMES: u64 = 30_000;
 
-/// What the names may add once there are more than are kept, in KiB. All of them took 327 MiB.
+/// Largest growth of memory in KiB after the limit of switches is reached. All names together used to take 327 MiB.
 const GROWTH_KIB_MAX: u64 = 32 * 1_024;
 
 #[test]
@@ -386,7 +386,7 @@ fn names_that_somebody_makes_up_take_no_more_memory_than_those_that_are_kept() {
     let few = json!({ "switches_max": KEPT, "located_segments": 3 * KEPT });
     let station = Station::start(&server, &few);
     let reporter = Reporter::new(&server);
-    // Until names are forgotten the page may be larger than this client reads.
+    // Until names are forgotten, the page may be larger than this client's limit.
     let shows = |series: &str, value: u64| {
         let line = format!("vernier_station_{series} {value}");
         let page = station.text("/metrics");

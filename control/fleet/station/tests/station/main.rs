@@ -1,4 +1,4 @@
-//! Stations, switches and Debian's `nats-server`, and what befalls them.
+//! Stations and switches with Debian's `nats-server`, under faults.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -32,7 +32,7 @@ mod support;
 
 use support::{Station, Switch, runtime};
 
-/// Closes epochs of all switches, side by side, for some time.
+/// Closes epochs of all switches concurrently, for `rounds` rounds.
 fn run(switches: &mut [Switch], rounds: usize) {
     for _ in 0..rounds {
         for switch in switches.iter_mut() {
@@ -42,7 +42,7 @@ fn run(switches: &mut [Switch], rounds: usize) {
     }
 }
 
-/// All epochs of these switches are counted, each once: by reports, and by the packets of every minute.
+/// Asserts that all epochs of these switches are counted exactly once: by reports, and by the packets of every minute.
 fn assert_counted_once(station: &Station, names: &[String], epochs: u64) {
     for name in names {
         station.wait_for_epoch(name, epochs - 1);
@@ -69,8 +69,8 @@ fn assert_counted_once(station: &Station, names: &[String], epochs: u64) {
     }
 }
 
-/// NATS is killed for some time and starts again with its store, a station is killed, a switch ends: no report is counted
-/// twice, none is lost, and who is silent is known.
+/// NATS is killed for some time and restarts with its store, a station is killed, and a switch stops: no report is
+/// counted twice, none is lost, and the silent switch is known.
 #[test]
 fn faults_lose_no_report_and_count_none_twice() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn faults_lose_no_report_and_count_none_twice() {
     assert_families_are_documented(&second.text("/metrics").unwrap());
 }
 
-/// Reports that the test makes itself.
+/// Sends reports made by the test.
 struct Reporter {
     runtime: tokio::runtime::Runtime,
     context: jetstream::Context,
@@ -136,13 +136,13 @@ impl Reporter {
         Self { runtime, context }
     }
 
-    /// Without an id, as if it came again long after.
+    /// Sends a report without an id, as if it were sent again much later.
     fn send(&self, report: &Report) {
         let subject = subject::of_switch(&report.switch);
         self.bytes(subject, report.encode_to_vec());
     }
 
-    /// Many, without waiting for each.
+    /// Sends many reports without waiting for each.
     fn send_all(&self, reports: impl Iterator<Item = Report>) {
         self.runtime.block_on(async {
             let mut sent = Vec::new();
@@ -157,7 +157,7 @@ impl Reporter {
         });
     }
 
-    /// What no stream keeps.
+    /// Publishes a message that no stream keeps.
     fn say(&self, subject: &'static str, words: &str) {
         let client = self.context.client();
         let words = words.to_owned();
@@ -175,7 +175,7 @@ impl Reporter {
     }
 }
 
-/// A switch with a wire to the one before and one to the one after.
+/// A report of a switch with a wire to the previous and one to the next switch.
 fn chained(number: u32, epoch: u64) -> Report {
     let segment = |kind: Kind, from, to, mean_ns, bound_ns| Segment {
         kind: kind.into(),
@@ -230,7 +230,7 @@ fn chained(number: u32, epoch: u64) -> Report {
     }
 }
 
-/// The chain of three switches, and its sum.
+/// Asserts the chain of three switches, and its sum.
 fn assert_path(station: &Station) {
     let path = station.json("/api/v1/path?from=s1:west&to=s3:east");
     let titles: Vec<&Value> = path["paths"][0]["chain"]
@@ -315,7 +315,7 @@ fn gaps_and_copies_are_told_apart_and_every_station_answers_the_same() {
             .sum::<u64>()
             >= 3
     });
-    // All but ages are the same.
+    // Everything except ages is the same.
     let answers = stations.each_ref().map(|station| {
         let mut answer = station.json("/api/v1/segments");
         for segment in answer["segments"].as_array_mut().unwrap() {
@@ -381,7 +381,7 @@ fn the_demo_shows_the_path_and_leaves_nothing() {
     }
 }
 
-/// The table of docs/station.md names the page's families, and no others.
+/// Asserts that the table in docs/station.md lists exactly the page's families.
 fn assert_families_are_documented(page: &str) {
     let documented = include_str!("../../../../../docs/station.md").lines();
     let documented = documented.filter_map(|line| line.strip_prefix("| `vernier_station_"));

@@ -1,4 +1,4 @@
-//! Real switches while NATS is away, a station is killed and a switch is killed: what is counted, and what is said of the rest.
+//! Real switches while NATS is down, a station is killed and a switch is killed: the counts, and the reported gaps.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use testkit::process::{Process, wait_for};
 use crate::Reporter;
 use crate::support::Station;
 
-/// How long NATS is away in seconds: `make outage` makes it a minute.
+/// Environment variable for the length of the outage in seconds; `make outage` makes it a minute.
 const SECONDS: &str = "VERNIER_OUTAGE_SECONDS";
 
 const INTERVAL_MS: u32 = 100;
 
-/// Ends with SIGTERM: what it has is reported.
+/// Stops a switch with SIGTERM, so that it sends its remaining reports.
 fn end(switch: Process) {
     switch.end().unwrap();
 }
@@ -46,7 +46,7 @@ fn start(vernierd: &Path, folder: &Path, server: &NatsServer, name: &str, more: 
     Process::start_vernierd(&mut Command::new(vernierd), folder, name, &config).unwrap()
 }
 
-/// Reports in the stations' stream, by switch and run, in order.
+/// Returns the reports in the stations' stream, by switch and run, in order.
 fn stored(server: &NatsServer) -> BTreeMap<(String, u64), Vec<Report>> {
     let reporter = Reporter::new(server);
     let reports: Vec<Report> = reporter.runtime.block_on(async {
@@ -73,7 +73,7 @@ fn stored(server: &NatsServer) -> BTreeMap<(String, u64), Vec<Report>> {
     runs
 }
 
-/// Epochs of a run that no report covers; none is covered twice.
+/// Returns the number of epochs of a run that no report covers. Asserts that none is covered twice.
 fn missing(run: &[Report]) -> u64 {
     let mut next = 0;
     let mut missing = 0;
@@ -90,7 +90,7 @@ fn missing(run: &[Report]) -> u64 {
     missing
 }
 
-/// The program, where it was built.
+/// Returns the path of the program, if it is built.
 fn vernierd() -> Option<PathBuf> {
     let programs = Path::new(env!("CARGO_BIN_EXE_vernier-station"));
     let vernierd = programs.with_file_name("vernierd");
@@ -144,7 +144,7 @@ fn what_fits_the_spool_is_counted_once_gaps_are_known_and_a_dead_switch_is_named
     });
     [small, whole].into_iter().for_each(end);
 
-    // One that was there, and one that was not.
+    // A station that was present, and one that was not.
     let new = Station::start(&server, &json!({}));
     assert_counted(&[&lives, &new], &stored(&server));
 }
@@ -180,7 +180,7 @@ fn all_is_back_soon_after_nats_lost_its_store() {
     switches.into_iter().for_each(end);
 }
 
-/// Every report is counted once, and what was dropped or never sent is known.
+/// Asserts that every report is counted once, and that all dropped or unsent reports are known.
 fn assert_counted(stations: &[&Station], runs: &BTreeMap<(String, u64), Vec<Report>>) {
     let mut of_name = BTreeMap::<&str, (u64, u64)>::new();
     for ((name, _), run) in runs {

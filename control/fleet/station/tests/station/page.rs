@@ -1,4 +1,4 @@
-//! The station's page in a real Chromium: what is slow and where, the network, a path, who is silent.
+//! The station's page in a real Chromium: slow segments, the network, a path, silent switches.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use super::Reporter;
 use super::blame::{FLOW, Fleet, LEARN, SWITCHES};
 use super::support::Station;
 
-/// Length of an epoch: a switch is silent after 32 s, so that what is shown stays while it is looked at.
+/// Length of an epoch: a switch is silent after 32 s, so that the display does not change during the checks.
 const LENGTH_NS: u64 = 10_000_000_000;
 
-/// What is risen.
+/// Returns the risen segments.
 fn risen(station: &Station) -> Expected {
     let mut expected = Expected::new();
     for one in list(&station.json("/api/v1/blame")["risen"]) {
@@ -35,7 +35,7 @@ fn risen(station: &Station) -> Expected {
     expected
 }
 
-/// All segments.
+/// Returns all segments.
 fn segments(station: &Station) -> Expected {
     let mut expected = Expected::new();
     for one in list(&station.json("/api/v1/segments")["segments"]) {
@@ -57,7 +57,7 @@ fn segments(station: &Station) -> Expected {
     expected
 }
 
-/// The links of the map, and the flows that switches report.
+/// Returns the links of the map, and the flows that switches report.
 fn links_and_flows(station: &Station) -> [Expected; 2] {
     let (mut links, mut flows) = (Expected::new(), Expected::new());
     for link in list(&station.json("/api/v1/topology")["links"]) {
@@ -82,7 +82,7 @@ fn links_and_flows(station: &Station) -> [Expected; 2] {
     [links, flows]
 }
 
-/// The path from end to end.
+/// Returns the path from end to end.
 fn path(station: &Station) -> Expected {
     let mut expected = Expected::new();
     let answer = station.json("/api/v1/blame?from=s1:west&to=s4:east");
@@ -132,7 +132,7 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
         fleet.send(&reporter, SWITCHES, 1, 100_000.0);
     });
 
-    // The last switch ends, the others go on.
+    // The last switch stops; the others continue.
     fleet.send(&reporter, SWITCHES - 1, 1, 100_000.0);
     page.go("overview").unwrap();
     wait_for("the last switch is silent on the page", || {
@@ -155,7 +155,7 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
     );
 }
 
-/// The map: its links with their delays, and the slow one.
+/// Checks the map: its links with their delays, and the slow link.
 fn network(page: &mut Page, station: &Station) {
     let slow = "document.querySelector('[data-link=\"s2 s3\"]')?.dataset.state === 'slow'";
     page.browser.wait_for(slow).unwrap();
@@ -181,7 +181,7 @@ fn network(page: &mut Page, station: &Station) {
     );
 }
 
-/// Segments, a path and a flow; `report` sends the next epoch, so that no switch becomes silent.
+/// Checks segments, a path and a flow; `report` sends the next epoch, so that no switch becomes silent.
 fn looks(page: &mut Page, station: &Station, mut report: impl FnMut()) {
     report();
     page.go("segments").unwrap();

@@ -14,7 +14,7 @@ use testkit::process::{Background, free_address, wait_for};
 use crate::support::Station;
 use crate::{Reporter, chained};
 
-/// The routes between two switches, as names in a row.
+/// Returns the routes between two switches, each as a row of names.
 fn routes(station: &Station, from: &str, to: &str) -> Vec<String> {
     let answer = station.json(&format!("/api/v1/path?from={from}&to={to}"));
     let paths = answer["paths"].as_array().into_iter().flatten();
@@ -33,7 +33,7 @@ fn paths_follow_live_ospf() {
     let folder = tempfile::tempdir().unwrap();
     let mut routers = Routers::start(&frr, TOY, folder.path()).unwrap();
     let names = routers.by_id();
-    // The station stands at a router.
+    // The station is attached to a router.
     let follow = || {
         let server = NatsServer::start(folder.path(), "").unwrap();
         let ospf = format!("127.0.0.1:{API_PORT}");
@@ -65,7 +65,7 @@ fn paths_follow_live_ospf() {
     routers.check_alive().unwrap();
 }
 
-/// `vernier-probe --config`, on a thread.
+/// Runs `vernier-probe --config` on a thread.
 fn prober(folder: &Path, node: &str, config: &Value) -> Background {
     let file = folder.join(format!("{node}.json"));
     std::fs::write(&file, config.to_string()).unwrap();
@@ -74,7 +74,7 @@ fn prober(folder: &Path, node: &str, config: &Value) -> Background {
     Background::start(move |stopped| cli::run(&arguments, stopped).unwrap())
 }
 
-/// Of a prober at `node` that reflects at its own address and probes the other.
+/// Returns the configuration of a prober at `node` that reflects at its own address and probes the other.
 fn config(server: &NatsServer, node: &str, [own, other]: [&str; 2], far: &str) -> Value {
     json!({
         "interval_ms": 200,
@@ -109,7 +109,7 @@ fn two_probers_cover_the_path_between_their_nodes() {
         let figures = &hop["figures"];
         let mean_ns = figures["mean_ns"].as_f64().unwrap();
         assert!((1.0..1e9).contains(&mean_ns), "{hop}");
-        // Both ends' clocks.
+        // The bound includes the errors of both ends' clocks.
         assert!(figures["bound_ns"].as_f64() > Some(20_000.0), "{hop}");
         assert_eq!(figures["packets"], figures["samples"], "{hop}");
     }
@@ -121,7 +121,7 @@ fn two_probers_cover_the_path_between_their_nodes() {
             .iter()
             .any(|switch| switch["switch"] == "b.probe" && !switch["silent_since_unix_s"].is_null())
     });
-    // Nobody answers any more: the losses are reported.
+    // The other prober no longer answers: the losses are reported.
     wait_for("the first prober's packets are lost", || {
         hop("a", "b").is_some_and(|hop| {
             let figures = &hop["figures"];

@@ -1,4 +1,4 @@
-//! What is in JetStream: lost, deleted by somebody, without room; and what an owner has learnt, for the next one.
+//! JetStream that is lost, deleted or full, and histories that pass from one owner to the next.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use testkit::process::wait_for;
 use crate::support::{Station, Switch, runtime};
 use crate::{Reporter, chained};
 
-/// All is as after a first start: what the switches report from now on is counted, by a new count. Epochs go on meanwhile, so that
-/// a switch is not silent when its first report is taken up, however late that is.
+/// Asserts that everything works as after a first start: new reports are counted, from zero. Epochs continue meanwhile,
+/// so that a switch is not silent when its first report is counted, however late that is.
 fn assert_all_works(stations: &[&Station], switches: &mut [Switch], names: &[&str]) {
     for station in stations {
         wait_for("the station is ready", || station.readiness().0 == 200);
@@ -68,10 +68,11 @@ fn a_store_that_is_lost_is_made_again_by_running_stations() {
     server.run("").unwrap();
     assert_all_works(&[&first, &second], &mut switches, &names);
     for station in [&first, &second] {
-        // Every station says the same, also one that starts now: what the lost store had is not known.
+        // Every station gives the same answer, including one that starts now: the contents of the lost store are
+        // unknown.
         assert_eq!(station.reports("gone"), 0);
     }
-    // And again.
+    // The same again.
     server.kill();
     std::fs::remove_dir_all(folder.path().join("store")).unwrap();
     server.run("").unwrap();
@@ -117,7 +118,7 @@ fn streams_and_consumers_that_somebody_deletes_are_made_again() {
     assert!(station.metric("vernier_station_takeovers_total") > before);
 }
 
-/// Which of two has it is for the station to say, the same way for all; both are named.
+/// Which of two switches has the number is decided by the station, the same way everywhere; both are named.
 #[test]
 fn a_number_on_wires_that_another_switch_has_is_refused_and_shown() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +182,7 @@ fn report(switch: &str, epoch: u64) -> Report {
     }
 }
 
-/// Runs something with a connection to the server, and settings that name it.
+/// Runs a closure with a connection to the server, and settings that name it.
 fn connected(server: &NatsServer, run: impl AsyncFnOnce(Client, Settings)) {
     let nats = Nats::to(server.url());
     runtime().block_on(async {
@@ -195,7 +196,7 @@ fn connected(server: &NatsServer, run: impl AsyncFnOnce(Client, Settings)) {
 fn the_next_owner_knows_what_the_last_one_learnt() {
     let folder = tempfile::tempdir().unwrap();
     let server = NatsServer::start(folder.path(), "").unwrap();
-    // Of one partition.
+    // All switches are in one partition.
     let switches: Vec<String> = (0..200)
         .map(|n| format!("sw{n}"))
         .filter(|name| report::subject::partition(name) == 5)
@@ -246,7 +247,7 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
 #[test]
 fn where_jetstream_has_no_room_the_key_to_lower_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    // A later block replaces the first, its folder too.
+    // A later block replaces the first, including its folder.
     let store = folder.path().join("small");
     let small = format!("jetstream {{ store_dir: {store:?}, max_file_store: 4G }}");
     let server = NatsServer::start(folder.path(), &small).unwrap();

@@ -1,4 +1,4 @@
-//! Stations as processes, and switches that report what the test says.
+//! Stations as processes, and switches whose reports the test controls.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -17,16 +17,16 @@ use testkit::nats::NatsServer;
 use testkit::process::{Process, free_address, resident_kib, wait_for};
 use tokio::runtime::Runtime;
 
-/// Begin of a minute, long ago.
+/// A time long ago at the beginning of a minute, in seconds.
 const ORIGIN_S: f64 = 1_700_000_040.0;
 
-/// A runtime on this thread.
+/// Creates a runtime on this thread.
 pub fn runtime() -> Runtime {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build().unwrap()
 }
 
-/// A station, killed when this is dropped.
+/// A station process, killed when dropped.
 pub struct Station {
     process: Process,
     pub address: SocketAddr,
@@ -34,19 +34,19 @@ pub struct Station {
 }
 
 impl Station {
-    /// Starts one, and waits until it is ready.
+    /// Starts a station, and waits until it is ready.
     pub fn start(server: &NatsServer, more: &Value) -> Self {
         Self::start_by(server, more, |_| ())
     }
 
-    /// As [`Station::start`], with more in its environment.
+    /// Like [`Station::start`], but first lets `prepare` change the command.
     pub fn start_by(server: &NatsServer, more: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let station = Self::spawn(server, more, prepare);
         wait_for("the station is ready", || station.readiness().0 == 200);
         station
     }
 
-    /// Starts one, and waits until it answers.
+    /// Starts a station, and waits until it answers.
     pub fn start_unready(server: &NatsServer, more: &Value) -> Self {
         Self::spawn(server, more, |_| ())
     }
@@ -75,7 +75,7 @@ impl Station {
         station
     }
 
-    /// Status and words at `/readyz`.
+    /// Returns the status and the text of `/readyz`.
     pub fn readiness(&self) -> (u16, String) {
         http::answer(self.address, "/readyz").unwrap()
     }
@@ -84,12 +84,12 @@ impl Station {
         http::text(self.address, path)
     }
 
-    /// Null where there is no answer.
+    /// Returns the JSON at a path; null if there is no answer.
     pub fn json(&self, path: &str) -> Value {
         http::json(self.address, path)
     }
 
-    /// The metric by its whole name.
+    /// Returns the metric with this full name.
     pub fn metric(&self, name: &str) -> u64 {
         let page = self.text("/metrics").unwrap();
         let mut lines = page.lines();
@@ -100,33 +100,33 @@ impl Station {
             .unwrap()
     }
 
-    /// What it says of a switch.
+    /// Returns the station's answer about a switch.
     pub fn switch(&self, name: &str) -> Option<Value> {
         let answer = self.json("/api/v1/switches");
         let mut switches = answer["switches"].as_array()?.iter();
         switches.find(|switch| switch["switch"] == name).cloned()
     }
 
-    /// Waits until an epoch is the last of a switch that it has counted.
+    /// Waits until the station has counted this epoch as the last of a switch.
     pub fn wait_for_epoch(&self, name: &str, epoch: u64) {
         wait_for("the epoch is counted", || {
             self.switch(name).unwrap_or_default()["epoch"] == epoch
         });
     }
 
-    /// Reports of a switch that it has counted.
+    /// Returns the number of counted reports of a switch.
     pub fn reports(&self, name: &str) -> u64 {
         let switch = self.switch(name).unwrap_or_default();
         switch["reports"].as_u64().unwrap_or_default()
     }
 
-    /// Its memory in use, in KiB.
+    /// Returns the resident memory of the station, in KiB.
     pub fn resident_kib(&self) -> u64 {
         resident_kib(self.process.child.id()).unwrap()
     }
 }
 
-/// A switch whose epochs close when the test says; 10 packets each.
+/// A switch with 10 packets in each epoch, whose epochs close on demand.
 pub struct Switch {
     published: Arc<Published>,
     snapshot: Snapshot,
@@ -134,7 +134,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Its epochs are so long, whatever time passes between them here.
+    /// Starts a switch whose epochs have this length, however quickly they close here.
     pub fn start(server: &NatsServer, name: &str, interval_ms: u32) -> Self {
         let segment = Segment {
             ingress: "lan".to_owned(),
@@ -189,26 +189,27 @@ impl Switch {
             .publish(self.snapshot.clone(), Lookup::default());
     }
 
-    /// Waits until the sender has taken the epoch that closed last.
+    /// Waits until the sender has taken the last closed epoch.
     pub fn settle(&self) {
         wait_for("the sender has taken the epoch", || {
             self.taken() == self.epochs()
         });
     }
 
-    /// Reports that the sender has made: those acknowledged, and those in the spool, by their size.
+    /// Returns the number of reports made by the sender: the acknowledged ones, and those in the spool, estimated from
+    /// its size.
     fn taken(&self) -> u64 {
         let report = Composer::new(1, 0).report(&self.snapshot, 0);
         let Some(report) = report else { return 0 };
         let counters = self.published.reports.get();
         let counts = counters.map(|counters| counters.read()).unwrap_or_default();
-        // Its strings are three, beside the bytes; the id has the sender's own number, too.
+        // Three strings in addition to the bytes; the id also contains the sender's own number.
         let strings = report.message_id().len() + 17 + of_switch(&report.switch).len() + 72;
         let bytes = (report.encoded_len() + strings) as u64;
         counts.acknowledged + (counts.spooled_bytes + bytes / 2) / bytes
     }
 
-    /// Epochs that have closed.
+    /// Returns the number of closed epochs.
     pub fn epochs(&self) -> u64 {
         self.snapshot.epoch.map_or(0, |epoch| epoch + 1)
     }

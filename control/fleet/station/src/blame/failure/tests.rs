@@ -10,14 +10,14 @@ const BEGIN_S: u64 = 1_700_000_000;
 struct Fleet {
     states: Vec<State>,
     second: u64,
-    /// Offset of NATS' clock.
+    /// Offset of the clock of NATS.
     off_s: i64,
     /// State of each switch's sessions.
     sessions: [&'static str; 3],
 }
 
 impl Fleet {
-    /// All switches have reported for a minute.
+    /// Creates a fleet whose switches have all reported for a minute.
     fn new() -> Self {
         let mut fleet = Self {
             states: (0..3).map(|_| State::default()).collect(),
@@ -71,8 +71,8 @@ impl Fleet {
         }
     }
 
-    /// Lets seconds pass; `reports` says by second and number whether a switch reports. Returns the first second with a failure; 0
-    /// if there was none.
+    /// Lets seconds pass; `reports` returns whether a switch reports, given the second and the switch's number. Returns
+    /// the first second with a failure, or 0 if there is none.
     fn pass(&mut self, seconds: u64, reports: impl Fn(u64, u32) -> bool) -> u64 {
         let mut first = 0;
         for second in 1..=seconds {
@@ -132,7 +132,7 @@ fn a_dead_switch_is_named_within_half_a_minute_and_its_figures_are_not_summed() 
     let named_after_s = fleet.pass(40, lives);
     assert!((20..30).contains(&named_after_s), "{named_after_s}");
     assert_eq!(fleet.failed(true), of(&[("s2", "switch")]));
-    // While reports of its partition wait, it may be one of them.
+    // While reports of its partition are unread, its own may be among them.
     assert!(fleet.failed(false).is_empty());
     let (path, failed) = fleet.path();
     assert!(failed[0].words.contains("while 2 other"), "{failed:?}");
@@ -148,7 +148,7 @@ fn a_dead_switch_is_named_within_half_a_minute_and_its_figures_are_not_summed() 
     assert!(hint.ends_with("s2 sends no reports"), "{hint}");
     let all = fleet.blamer(true).all(None, 9);
     assert!(!all.faults.iter().any(|fault| fault.what == "silent"));
-    // It is back.
+    // The switch is back.
     fleet.sessions = ["established"; 3];
     fleet.pass(1, |_, _| true);
     assert!(fleet.failed(true).is_empty());
@@ -157,21 +157,21 @@ fn a_dead_switch_is_named_within_half_a_minute_and_its_figures_are_not_summed() 
 
 #[test]
 fn restarts_and_outages_of_nats_and_steps_of_its_clock_are_no_failures() {
-    // Each is restarted in turn, for 15 s.
+    // Each switch is restarted in turn, for 15 s.
     let mut fleet = Fleet::new();
     let deployed = |second: u64, number: u32| second / 15 != u64::from(number);
     assert_eq!(fleet.pass(120, deployed), 0);
-    // NATS is away; the switches come back one after another.
+    // NATS is down; the switches come back one after another.
     let mut fleet = Fleet::new();
     let away = |second: u64, number: u32| second > 60 + 6 * u64::from(number);
     assert_eq!(fleet.pass(200, away), 0);
-    // No switch is left to show that NATS works.
+    // No switch is left to prove that NATS works.
     assert_eq!(Fleet::new().pass(200, |_, _| false), 0);
     for off_s in [3_600, -3_600] {
         let mut fleet = Fleet::new();
         fleet.off_s = off_s;
         assert_eq!(fleet.pass(60, |_, _| true), 0);
-        // Afterwards a death is found as before.
+        // Afterwards a death is detected as before.
         fleet.sessions = ["lost"; 3];
         let named_after_s = fleet.pass(40, |_, number| number != 3);
         assert!((20..30).contains(&named_after_s), "{named_after_s}");
