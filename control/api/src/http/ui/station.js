@@ -41,12 +41,14 @@ function verdictOf({ segments, learning, matching, risen }) {
 function health(blame, missing) {
   const since = (at) => (at == null ? "" : `, since ${ago(serverNow - at)}`);
   const faults = blame.faults.map((one) => mark(one.what === "silent" ? "bad" : "warn", `${one.place}: ${one.words}${since(one.since_unix_s)}`));
-  const known = new Set(blame.faults.filter((one) => one.what === "silent").map((one) => one.place));
+  const failed = blame.failed.map((one) => mark("bad", h("b", null, `${one.place} ${one.kind === "wire" ? "failed" : "died"}`), ` ${ago(serverNow - one.since_unix_s)}: ${one.words}`));
+  const known = new Set([...blame.failed, ...blame.faults.filter((one) => one.what === "silent")].map((one) => one.place));
   const silent = missing.switches.filter((one) => one.silent_since_unix_s != null && !known.has(one.switch));
   const problems = missing.switches.filter((one) => one.problems.length);
   const gaps = missing.switches.filter((one) => one.missed_epochs > 0);
   const { unreported } = missing;
   const words = [
+    ...failed,
     ...silent.map((one) => mark("bad", `${one.switch} is silent${since(one.silent_since_unix_s)}`)),
     ...faults,
     ...problems.map((one) => mark("warn", `${one.switch}: ${one.problems.join(", ")}`)),
