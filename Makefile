@@ -50,7 +50,7 @@ NIC_FILES := boot/vmlinuz-* 9p/* netfs/* fscache/* vfio/* virtio/* virtio_consol
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: run
 run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=file, DURATION=seconds
