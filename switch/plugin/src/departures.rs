@@ -131,7 +131,7 @@ impl Departures {
         if now.saturating_since(Ticks(self.seen.load(Ordering::Relaxed))) >= rest_ticks
             && let Some(mut point) = self.point.try_lock()
         {
-            point.roll_over(now);
+            point.roll_over(now, &self.counters);
         }
     }
 
@@ -179,7 +179,7 @@ impl Departures {
             return offer.only_count(burst);
         };
         self.seen.store(now.0, Ordering::Relaxed);
-        point.roll_over(now);
+        point.roll_over(now, &self.counters);
         for part in burst.chunks_mut(BURST) {
             point.record(offer, part);
         }
@@ -187,10 +187,14 @@ impl Departures {
 }
 
 impl Point {
-    /// Applies a plan and rolls epochs over, if it is time.
+    /// Applies a plan and rolls epochs over, if it is time. Publishes how full the flow table is once an epoch.
     #[inline]
-    fn roll_over(&mut self, now: Ticks) {
+    fn roll_over(&mut self, now: Ticks, counters: &WorkerCounters) {
+        let is_due = self.meter.epochs.rollover_at(now).is_some();
         self.plans.roll_over(&mut self.meter.epochs, now);
+        if is_due {
+            self.meter.show(counters);
+        }
     }
 
     /// Removes the stamps, and records packets with the same stamp together.

@@ -69,6 +69,9 @@ fn flows_are_measured_and_every_packet_is_counted() {
         let flows = answer["flows"].as_array()?.clone();
         (flows.len() == 100).then_some(flows)
     });
+    plugin.wait("/api/v1/status", "free slots", |answer| {
+        (answer["flows"]["free_slots"].as_u64()? > 0).then_some(())
+    });
     for flow in &flows {
         let name = flow["flow"].as_str().unwrap();
         assert!(
