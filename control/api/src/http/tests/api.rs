@@ -715,7 +715,6 @@ fn every_file_of_the_page_has_a_strict_policy() {
         }
         assert!(!policy.contains("unsafe"), "{policy}");
     }
-    assert_eq!(fetch(&server, "/ui/").status, 404);
     assert_eq!(fetch(&server, "/ui/../http.rs").status, 404);
     assert!(fetch(&server, "/ui").body.contains("data-of=\"switch\""));
     let (page, kind) = (fetch(&server, "/ui").body, "<script type=\"module\" src=");
