@@ -17,7 +17,7 @@ const BUCKETS_MAX: usize = 12;
 const FLOWS: Table = Table {
     headings: "flow | segment | packets | lost | mean | stddev | p99 | estimate | +-98% | by | ago",
     wide: &["estimate", "+-98%", "by"],
-    expendable: &["ago", "stddev", "segment", "lost", "p99"],
+    expendable: &["ago", "stddev", "p99", "segment", "lost"],
 };
 
 const COURSE: Table = Table {
