@@ -212,7 +212,7 @@ fn fleet(page: &mut Page, answer: &Blame, now_s: f64) {
     );
     if answer.learning > 0 {
         let learning = count(answer.learning);
-        let _ = write!(page, "; of {learning} the history is too short to say");
+        let _ = write!(page, "; the history of {learning} is too short to tell");
     }
     page.say(".\n");
 }
@@ -289,7 +289,7 @@ fn causes(path: &PathBlame, now_s: f64) -> String {
         text += if path.chain.iter().all(|hop| hop.is_ready) {
             "No segment is above what is usual.\n"
         } else {
-            "No segment is known to be above what is usual; of some the history is too short to say.\n"
+            "No segment is known to be above what is usual; the history of some is too short to tell.\n"
         };
     }
     text
@@ -562,7 +562,7 @@ mod tests {
             "+800",
             "1 more",
             "measuring: core: it sends no reports, since 5 min ago",
-            "segments are watched: 2 rises; of 3 the history is too short to say.",
+            "segments are watched: 2 rises; the history of 3 is too short to tell.",
         ];
         shows(&text, 100, &words);
         let dead = Blame {

@@ -186,7 +186,7 @@ fn blamed(page: &mut Page, blame: &Blame) {
     ];
     page.gauge(
         "vernier_station_blamed_segments",
-        "Segments whose delay or loss is risen.",
+        "Segments whose delay or loss has risen.",
         alone(blame.matching as f64),
     );
     page.gauge(
@@ -215,7 +215,7 @@ fn own(page: &mut Page, station: &Station) {
     #[rustfmt::skip]
     let gauges = [
         ("connected", "Whether the station is connected to NATS.", f64::from(u8::from(is_connected))),
-        ("stations", "Stations that live, this one among them.", count(&station.alive)),
+        ("stations", "Live stations, including this one.", count(&station.alive)),
         ("partitions", "Partitions that this station owns.", count(&station.owned)),
         ("still_partitions", "Partitions of all stations in which reports wait and none is acknowledged.", still as f64),
         ("located_segments", "Segments whose histories this station keeps, for localisation.", station.room.segments() as f64),

@@ -147,7 +147,7 @@ function verdictOf(judged, found, status) {
   const how = "now: the last 20 s; in brackets what is usual: the median of the last hour, as far as the switch remembers it";
   const active = judged.filter((one) => one.signals.mean.now != null);
   const learning = active.filter((one) => one.signals.mean.usual == null).length;
-  const short = learning ? `; of ${learning} the history is too short to say` : "";
+  const short = learning ? `; the history of ${learning} is too short to tell` : "";
   if (!active.length) return mark("info", "no packet has passed in the last 20 s");
   const level = found.length ? "bad" : learning === active.length ? "info" : "good";
   const what = found.length === 1 ? "1 incident" : found.length ? `${found.length} incidents` : learning === active.length

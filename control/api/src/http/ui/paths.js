@@ -56,7 +56,7 @@ function wordsOf(one) {
     .map(([share, what]) => mark("warn", `${(share * 100).toFixed(0)} % of the ${what} end-to-end rise is in no segment that is measured`));
   const isReady = one.chain.every((hop) => hop.is_ready);
   const none = one.causes.length ? [] : [mark(isReady ? "good" : "info", isReady ? "No segment is above what is usual."
-    : "No segment is known to be above what is usual; of some the history is too short to say.")];
+    : "No segment is known to be above what is usual; the history of some is too short to tell.")];
   const difference = one.difference_ns == null ? [] : [mark(one.is_difference_explained ? "good" : "warn",
     `end to end is the sum ${one.difference_ns < 0 ? "-" : "+"}${duration(Math.abs(one.difference_ns))} (bounds: ${duration(one.difference_bound_ns)}), ` +
     (one.is_difference_explained ? "which the bounds explain" : "which is unexplained"))];

@@ -30,7 +30,7 @@ const overview = {
 };
 
 function verdictOf({ segments, learning, matching, risen }) {
-  const short = learning ? `; of ${count(learning)} the history is too short to say` : "";
+  const short = learning ? `; the history of ${count(learning)} is too short to tell` : "";
   const more = matching > risen.length ? `, the worst ${risen.length} are listed` : "";
   const what = matching === 0 ? "nothing is above what is usual" : matching === 1 ? "1 rise" : `${count(matching)} rises`;
   const level = matching ? "bad" : !segments || learning === segments ? "info" : "good";
