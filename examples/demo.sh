@@ -239,7 +239,7 @@ END
   show
   configure calls backups
   kill -HUP $!
-  until_done 'waited for the reload' calls '$3 + 0 == 0 && $4 ~ /us$|^.[.].* ms$/'
+  until_done 'waited for the reload' calls '$3 + 0 == 0 && $4 ~ /us$|^..?[.].* ms$/'
   printf '\n%s\n' 'Calls are starved. The order is corrected, and the switch reloads it:'
   show
   printf '\n%s\n' 'For your own classes: docs/configuration.md, examples/classes.json.'
