@@ -304,7 +304,8 @@ impl Loss {
         self.tails.blocks() >= BLOCKS_MIN && self.sent > 0.0
     }
 
-    /// Detects the loss of nearly all packets before there is a history.
+    /// Detects the loss of nearly all packets before there is a history. A segment that has never delivered a packet has no
+    /// outage, because its device may drop or consume these packets on purpose.
     fn outage(&mut self) -> Option<Raised> {
         let is_lost = |value: &&Losses| value.lost >= OUTAGE_SHARE * value.sent;
         let run = self.recent.iter().rev().take_while(is_lost).count();
@@ -313,7 +314,9 @@ impl Loss {
         let since_ms = self.recent.get(first)?.time_ms;
         let lasted_ms = self.recent.back()?.time_ms.saturating_sub(since_ms);
         let is_long = lasted_ms >= OUTAGE_MS || run == RECENT_LOSSES;
-        (is_long && sent >= OUTAGE_PACKETS && !self.is_ready()).then(|| {
+        let (all_sent, all_lost) = self.sums(0);
+        let has_delivered = self.sent + all_sent > self.lost + all_lost;
+        (is_long && has_delivered && sent >= OUTAGE_PACKETS && !self.is_ready()).then(|| {
             self.tails.begin_rise();
             Raised {
                 since_ms,
@@ -448,5 +451,7 @@ mod tests {
         assert!(!is_ready);
         assert!(found(49, 10).0.is_empty());
         assert!(found(44, 60).0.is_empty());
+        // All are lost from the first one on.
+        assert!(found(50, 60).0.is_empty());
     }
 }
