@@ -57,6 +57,8 @@ function show() {
   shown = { view, rest, root, parent, answers: {}, asked: {}, update: null };
   context.axis.drawn.clear();
   fill(main, root);
+  // Text that is being typed while the view changes is for the new view.
+  if (document.activeElement === input) texts.set(parent.id, input.value);
   find(texts.get(parent.id) ?? "");
   if (document.activeElement !== input) input.value = context.text;
   input.placeholder = parent.search ?? "search: a part of a name";

@@ -135,6 +135,7 @@ fn searches(page: &mut Page) {
     press(page, "3");
     at(page, "#/flows");
     press(page, "/");
+    wait(page, "document.activeElement?.id === 'search'");
     page.browser.type_text("10.255.255.0/24").unwrap();
     wait(
         page,
