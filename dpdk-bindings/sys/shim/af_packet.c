@@ -22,7 +22,8 @@
 
 #include "af_packet.h"
 
-/* The beginning of struct pkt_rx_queue (drivers/net/af_packet/rte_eth_af_packet.c of 22.11): slots of the ring, and the slot that is read next. */
+/* The beginning of struct pkt_rx_queue (drivers/net/af_packet/rte_eth_af_packet.c of 22.11): slots
+ * of the ring, and the slot that is read next. */
 struct ring {
 	int socket;
 	struct iovec *slots;
@@ -91,7 +92,8 @@ static uint16_t rx(void *queue, struct rte_mbuf **mbufs, uint16_t count)
 	return kept;
 }
 
-/* The sockets of a device share its packets as a group (PACKET_FANOUT). The number, mode and flags of the group that the driver requested, and those that the kernel assigned. */
+/* The sockets of a device share its packets as a group (PACKET_FANOUT). The number, mode and flags
+ * of the group that the driver requested, and those that the kernel assigned. */
 static struct {
 	uint32_t asked, given;
 } group;
@@ -101,7 +103,11 @@ void vernier_af_packet_probing(void)
 	group.given = 0;
 }
 
-/* Puts a socket into its device's group. The driver numbers groups by process id xor index of the interface. In two switches of one network namespace these numbers can be equal, and the kernel refuses the second. So the first socket lets the kernel choose a free number, and the others use it. The driver also makes the kernel reassemble IPv4 fragments (PACKET_FANOUT_FLAG_DEFRAG), but a switch must forward fragments as they are. */
+/* Puts a socket into its device's group. The driver numbers groups by process id xor index of the
+ * interface. In two switches of one network namespace these numbers can be equal, and the kernel
+ * refuses the second. So the first socket lets the kernel choose a free number, and the others use
+ * it. The driver also makes the kernel reassemble IPv4 fragments (PACKET_FANOUT_FLAG_DEFRAG), but a
+ * switch must forward fragments as they are. */
 static int join_group(int fd, uint32_t asked)
 {
 	uint32_t wanted = (asked & ~(PACKET_FANOUT_FLAG_DEFRAG << 16 | UINT16_MAX)) |
@@ -137,7 +143,8 @@ static int peek(void *to, const void *from, size_t bytes)
 	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-/* Whether a queue has the expected form: a packet socket of version 2, and a ring whose slots are contiguous in memory. */
+/* Whether a queue has the expected form: a packet socket of version 2, and a ring whose slots are
+ * contiguous in memory. */
 static int is_known(const void *queue)
 {
 	struct iovec first, second;

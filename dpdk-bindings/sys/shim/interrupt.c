@@ -1,4 +1,6 @@
-/* Runs functions on EAL's interrupt thread, which calls drivers back and never ends. It handles one interrupt at a time, and a descriptor of our own that is ready counts as one. An alarm (rte_alarm.h) runs there,
+/* Runs functions on EAL's interrupt thread, which calls drivers back and never ends. It handles one
+ * interrupt at a time, and a descriptor of our own that is ready counts as one. An alarm
+ * (rte_alarm.h) runs there,
  * too, but rte_eal_cleanup waits for the end of alarms. */
 /* For the handles of interrupt sources, which have these names since 22.11. */
 #define ALLOW_EXPERIMENTAL_API
@@ -68,7 +70,9 @@ void vernier_interrupt_run(void (*run)(void *arg), void *arg)
 		run(arg);
 }
 
-/* rte_eal_cleanup unmaps the memory that holds drivers' interrupt sources, but does not stop the thread that uses them (eal_interrupts.c): a remaining source, or an interrupt at that moment, would crash the program with SIGSEGV. */
+/* rte_eal_cleanup unmaps the memory that holds drivers' interrupt sources, but does not stop the
+ * thread that uses them (eal_interrupts.c): a remaining source, or an interrupt at that moment,
+ * would crash the program with SIGSEGV. */
 void vernier_interrupt_park(void)
 {
 	struct call call = {0};

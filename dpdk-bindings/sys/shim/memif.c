@@ -1,4 +1,5 @@
-/* Serialises bursts of net_memif with EAL's interrupt thread, on which the driver serves its control sockets. The driver itself does not.
+/* Serialises bursts of net_memif with EAL's interrupt thread, on which the driver serves its
+ * control sockets. The driver itself does not.
  *
  * When the other end goes away, the driver unmaps the connection's memory in EAL's interrupt thread (memif_disconnect
  * in drivers/net/memif/memif_socket.c), while a worker may be copying packets to or from it, and the program crashes
@@ -100,7 +101,8 @@ int munmap(void *address, size_t bytes)
 	return (int)syscall(SYS_munmap, address, bytes);
 }
 
-/* Interrupt sources of the driver by file descriptor. Sources that the driver has unregistered stay in the table until their descriptor is used again. */
+/* Interrupt sources of the driver by file descriptor. Sources that the driver has unregistered stay
+ * in the table until their descriptor is used again. */
 static struct source {
 	int fd;
 	rte_intr_callback_fn function;
@@ -145,7 +147,8 @@ int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_ca
 	return eal(handle, function, arg);
 }
 
-/* Returns the value of an argument of a net_memif port, and its length; NULL if the port belongs to another driver or has no such argument. */
+/* Returns the value of an argument of a net_memif port, and its length; NULL if the port belongs to
+ * another driver or has no such argument. */
 static const char *argument_of(uint16_t port, const char *key, size_t *len)
 {
 	struct rte_eth_dev_info info;
@@ -223,7 +226,8 @@ static int is_at(int fd, const char *path, size_t len)
 	return strncmp(name, path, len) == 0 && name[len] == '\0';
 }
 
-/* Unregisters the sources of a socket that the driver has freed: that of the listener, and those of connections that have not yet named a port. */
+/* Unregisters the sources of a socket that the driver has freed: that of the listener, and those of
+ * connections that have not yet named a port. */
 static void take_back(const char *path, size_t len)
 {
 	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);

@@ -39,7 +39,8 @@
 #include <rte_mbuf_dyn.h>
 #include <rte_mempool.h>
 
-/* The fields that Rust reads in place (struct rte_mbuf in src/lib.rs), asserted on both sides: if a release moves one of them, compiling must fail. */
+/* The fields that Rust reads in place (struct rte_mbuf in src/lib.rs), asserted on both sides: if a
+ * release moves one of them, compiling must fail. */
 _Static_assert(sizeof(struct rte_mbuf) == 128, "rte_mbuf has two cache lines");
 _Static_assert(_Alignof(struct rte_mbuf) == 64, "rte_mbuf is aligned to a cache line");
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "rte_mbuf.buf_addr has moved");
@@ -83,7 +84,8 @@ static __thread struct {
 /* Number of messages that could not be written to standard error. */
 static uint64_t log_lost;
 
-/* No thread may wait for the reader of standard error, because drivers also log in workers' threads. A writable pipe accepts 4096 bytes at once (PIPE_BUF). */
+/* No thread may wait for the reader of standard error, because drivers also log in workers'
+ * threads. A writable pipe accepts 4096 bytes at once (PIPE_BUF). */
 static void log_say(const char *text, size_t len)
 {
 	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -161,7 +163,8 @@ static void remove_runtime_dir(void)
 	(void)rmdir(rte_eal_get_runtime_dir());
 }
 
-/* A killed process cannot remove its own folder, so remove folders "vernier-ID" of processes that have ended. rmdir removes only empty folders, so no files are at risk. */
+/* A killed process cannot remove its own folder, so remove folders "vernier-ID" of processes that
+ * have ended. rmdir removes only empty folders, so no files are at risk. */
 static void remove_orphaned_dirs(void)
 {
 	const char *own = rte_eal_get_runtime_dir();
@@ -187,7 +190,8 @@ static void remove_orphaned_dirs(void)
 	closedir(dir);
 }
 
-/* EAL's output for terminals: on stdout its usage, which is of no use here; on stderr messages behind "FATAL", which it also logs, and those of getopt(3), which it does not log. */
+/* EAL's output for terminals: on stdout its usage, which is of no use here; on stderr messages
+ * behind "FATAL", which it also logs, and those of getopt(3), which it does not log. */
 static ssize_t print_skip(void *cookie, const char *text, size_t len)
 {
 	(void)cookie;
@@ -206,7 +210,8 @@ static ssize_t print_keep(void *cookie, const char *text, size_t len)
 	return (ssize_t)len;
 }
 
-/* Calls rte_eal_init with the C library's streams redirected. Only EAL uses them; Rust and our log write to the file descriptors. */
+/* Calls rte_eal_init with the C library's streams redirected. Only EAL uses them; Rust and our log
+ * write to the file descriptors. */
 static int init_without_pages(int argc, char **argv)
 {
 	cookie_io_functions_t skip = {.write = print_skip}, keep = {.write = print_keep};
@@ -231,7 +236,8 @@ static int init_without_pages(int argc, char **argv)
 /* By port: its device should be released. Written by EAL's interrupt thread, which must not remove anything itself. */
 static uint8_t pulled[RTE_MAX_ETHPORTS];
 
-/* With vfio-pci the kernel requests a device before it is unplugged, and waits until it is closed here: until then its registers can be read and written. */
+/* With vfio-pci the kernel requests a device before it is unplugged, and waits until it is closed
+ * here: until then its registers can be read and written. */
 static void device_event(const char *device, enum rte_dev_event_type event, void *arg)
 {
 	const size_t len = strlen(device);
@@ -345,7 +351,9 @@ void *vernier_huge_map(size_t len, size_t align)
 		(void)munmap(start, before);
 	(void)munmap(start + before + len, align - before);
 	start += before;
-	/* Advise before the memory is accessible: if a program locks its memory (mlockall, as testpmd and Open vSwitch do), the kernel populates a mapping as soon as it is accessible. A kernel without huge pages refuses, which is harmless.
+	/* Advise before the memory is accessible: if a program locks its memory (mlockall, as
+	 * testpmd and Open vSwitch do), the kernel populates a mapping as soon as it is accessible.
+	 * A kernel without huge pages refuses, which is harmless.
 	 */
 	(void)madvise(start, len, MADV_HUGEPAGE);
 	if (mprotect(start, len, PROT_READ | PROT_WRITE) == 0)
@@ -374,7 +382,8 @@ int vernier_mempool_create(const char *name, uint32_t mbufs, uint32_t cache, uin
 
 void vernier_mempool_free(struct rte_mempool *pool)
 {
-	/* A missing mbuf may still belong to a device, so leak the memory rather than give it to two owners. EAL's cleanup stops the device before it unmaps. */
+	/* A missing mbuf may still belong to a device, so leak the memory rather than give it to
+	 * two owners. EAL's cleanup stops the device before it unmaps. */
 	if (rte_mempool_full(pool))
 		rte_mempool_free(pool);
 }
@@ -546,7 +555,8 @@ int vernier_port_info(uint16_t port, struct vernier_port_info *out)
 	return 0;
 }
 
-/* Whether a driver sends chains of segments. Two do so without declaring it: net_pcap gathers them (rte_pktmbuf_read), and net_null only frees them. */
+/* Whether a driver sends chains of segments. Two do so without declaring it: net_pcap gathers them
+ * (rte_pktmbuf_read), and net_null only frees them. */
 static int sends_chains(const struct rte_eth_dev_info *info)
 {
 	return (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0 ||
@@ -554,7 +564,10 @@ static int sends_chains(const struct rte_eth_dev_info *info)
 	       strcmp(info->driver_name, "net_null") == 0;
 }
 
-/* Frees the packets of a net_af_packet port before it is polled. A packet socket receives from every interface of the host until it is bound, and the driver binds it last, so its ring begins with frames of other interfaces. The loop is bounded, in case traffic does not stop: no ring is longer. */
+/* Frees the packets of a net_af_packet port before it is polled. A packet socket receives from
+ * every interface of the host until it is bound, and the driver binds it last, so its ring begins
+ * with frames of other interfaces. The loop is bounded, in case traffic does not stop: no ring is
+ * longer. */
 static void discard_unbound(uint16_t port, uint16_t queues)
 {
 	struct rte_mbuf *burst[32];
@@ -588,7 +601,8 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 	for (uint16_t queue = 0; queue < config->rx_queues; queue++)
 		room = RTE_MIN(room, rte_pktmbuf_data_room_size(pools[queue]) -
 					     (unsigned int)RTE_PKTMBUF_HEADROOM);
-	/* No offload may change a frame. These two only allow chains of mbufs for long frames, and are otherwise off, so that drivers use faster paths. */
+	/* No offload may change a frame. These two only allow chains of mbufs for long frames, and
+	 * are otherwise off, so that drivers use faster paths. */
 	chains = config->mtu + frame_overhead(&info) > room;
 	if (chains) {
 		conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER;
@@ -671,7 +685,8 @@ int vernier_port_is_pulled(uint16_t port)
 	return port < RTE_MAX_ETHPORTS && __atomic_load_n(&pulled[port], __ATOMIC_RELAXED);
 }
 
-/* A driver's socket stays bound to its interface, even after that was deleted; a client of net_memif connects only once, when it starts (memif_dev_start). */
+/* A driver's socket stays bound to its interface, even after that was deleted; a client of
+ * net_memif connects only once, when it starts (memif_dev_start). */
 int vernier_port_is_lost(uint16_t port)
 {
 	struct rte_eth_dev_info info;
@@ -771,13 +786,15 @@ int vernier_host_is_secondary(void)
 	return rte_eal_process_type() == RTE_PROC_SECONDARY;
 }
 
-/* Finds functions of the program, of the libraries it is linked with, and of preloaded objects; not those of drivers and other plugins. */
+/* Finds functions of the program, of the libraries it is linked with, and of preloaded objects; not
+ * those of drivers and other plugins. */
 void *vernier_host_symbol(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-/* Finds another object of this process that defines `mark`, by its file's path. Call this from a constructor: the loader's lock protects the list. */
+/* Finds another object of this process that defines `mark`, by its file's path. Call this from a
+ * constructor: the loader's lock protects the list. */
 int vernier_host_other(const char *mark, const void *own, char *path, size_t size)
 {
 	void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
@@ -801,7 +818,9 @@ int vernier_host_other(const char *mark, const void *own, char *path, size_t siz
 	return found;
 }
 
-/* Registered when this object is loaded, on EAL's own thread, because registering moves a table that other threads read when they log. Messages below a notice are shown only with --log-level=vernier:info. */
+/* Registered when this object is loaded, on EAL's own thread, because registering moves a table
+ * that other threads read when they log. Messages below a notice are shown only with
+ * --log-level=vernier:info. */
 RTE_LOG_REGISTER_IMPL(host_log, "vernier", NOTICE);
 
 void vernier_host_log(uint32_t level, const char *text, size_t len)
@@ -829,7 +848,8 @@ size_t vernier_host_cpus(uint16_t *cpus, size_t capacity)
 	return count;
 }
 
-/* The placeholder for the callbacks of a port that is not started (ethdev_private.c); when this object is loaded, no port is started. */
+/* The placeholder for the callbacks of a port that is not started (ethdev_private.c); when this
+ * object is loaded, no port is started. */
 static void **callbacks_of_none;
 
 __attribute__((constructor)) static void remember_callbacks_of_none(void)
@@ -853,7 +873,10 @@ int vernier_host_name(uint16_t port, char *name)
 	return rte_eth_dev_get_name_by_port(port, name);
 }
 
-/* Counts the queues that are set up. The array belongs to ethdev and has RTE_MAX_QUEUES_PER_PORT entries, whose targets are not read. The program may free the array meanwhile (by configuring the port without queues); the kernel then reports that it cannot be read, while a load would crash the program. */
+/* Counts the queues that are set up. The array belongs to ethdev and has RTE_MAX_QUEUES_PER_PORT
+ * entries, whose targets are not read. The program may free the array meanwhile (by configuring the
+ * port without queues); the kernel then reports that it cannot be read, while a load would crash
+ * the program. */
 static int queues_of(void *const *data, uint16_t *queues)
 {
 	void *some[64];

@@ -1,4 +1,5 @@
-/* Preloaded into a program (LD_PRELOAD), to detect reads of memory that a driver has freed. DPDK's heap does not detect them, and the moment is short. So here
+/* Preloaded into a program (LD_PRELOAD), to detect reads of memory that a driver has freed. DPDK's
+ * heap does not detect them, and the moment is short. So here
  *  - allocations of net_af_packet are in pages of their own, which are inaccessible after they are freed;
  *  - closing a port takes a long time between the end of its driver and the end of the port;
  *  - calls of the plugin to drivers return late, as if its thread had lost its CPU.

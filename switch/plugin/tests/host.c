@@ -1,4 +1,5 @@
-/* A program that moves packets between a port's queues. With `fork`, a child does the same; with `full`, there is no room left in its mbufs.
+/* A program that moves packets between a port's queues. With `fork`, a child does the same; with
+ * `full`, there is no room left in its mbufs.
  */
 #include <stdio.h>
 #include <stdlib.h>
