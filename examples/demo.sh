@@ -45,28 +45,12 @@ mount -t tmpfs -o mode=755 tmpfs /run
 cd /run
 ip link set lo up
 
-# Starts a program with a log in this folder.
-start() {
-  "${@:2}" >"$1.log" 2>&1 &
-  pids+=($!)
-}
-# Waits until a command succeeds. Fails if a program ends, or after minutes.
-until_done() {
-  for ((n = 0; n < 1800; n++)); do
-    "${@:2}" >/dev/null 2>&1 && return
-    for pid in "${pids[@]}"; do kill -0 "$pid" 2>/dev/null || break 2; done
-    sleep 0.1
-  done
-  echo "$1 in vain; the logs:" >&2
-  tail -n 20 ./*.log >&2
-  exit 1
-}
+. "$examples/programs.sh"
 # Prints a command, and runs it.
 run() {
   printf '\n$ %s\n' "$*"
   "$@"
 }
-pids=()
 ovs_program=usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
 
 firewall() {
@@ -202,7 +186,7 @@ END
 
 class() {
   cat <<'END'
-Backups (TCP) and calls (UDP) share an uplink of 38 Mbit/s. By mistake, backups
+Backups (TCP) and calls (UDP) share an uplink of 28 Mbit/s. By mistake, backups
 are always sent first.
 END
   # $1: the class that goes first, $2: the other.
@@ -215,7 +199,7 @@ END
       "name": "uplink",
       "device": "sink",
       "egress": {
-        "capacity_bps": 38000000,
+        "capacity_bps": 28000000,
         "queues": [
           { "classes": ["$1"], "service": "strict", "packets": 256 },
           { "classes": ["$2"], "service": { "weight": 1 }, "packets": 256 }
@@ -291,8 +275,6 @@ END
   "http": { "listen": null }
 }
 END
-  # net_af_packet combines the numbers of process and interface by XOR: process numbers too close would collide.
-  for n in {1..8}; do (:); done
   start hosts vernierd --config hosts.json
   has_flows() { [ "$(vernier flows --sort mean --limit 10 | wc -l)" -gt 10 ]; }
   until_done 'waited for flows' has_flows

@@ -10,8 +10,8 @@ programs=$(cd "$programs" && pwd)
 nats=$(command -v nats-server || true)
 [ -n "$nats" ] || { echo "There is no nats-server: \`make setup-station\` unpacks Debian's." >&2; exit 1; }
 
+. "$examples/programs.sh"
 folder=$(mktemp -d)
-pids=()
 end() {
   trap - EXIT INT TERM
   # The switches first: what they report at their end is still taken.
@@ -23,27 +23,6 @@ end() {
 trap end EXIT
 trap 'exit 0' INT TERM
 cd "$folder"
-
-# Starts a program whose log is a file here.
-start() {
-  local log=$1
-  shift
-  "$@" >"$log.log" 2>&1 &
-  pids+=($!)
-}
-# Waits until a command succeeds, as long as all programs run.
-until_done() {
-  local what=$1
-  shift
-  for ((n = 0; n < 300; n++)); do
-    "$@" >/dev/null 2>&1 && return
-    for pid in "${pids[@]}"; do kill -0 "$pid" 2>/dev/null || break 2; done
-    sleep 0.1
-  done
-  echo "$what in vain; the logs say:" >&2
-  tail -n 20 ./*.log >&2
-  exit 1
-}
 
 head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n' >wire.key
 chmod 600 wire.key
