@@ -1,7 +1,5 @@
 //! Describes the resources that a configuration would use, before anything is started.
 
-use std::fmt::Write;
-
 use crate::config::memory::{self, Held, Memory};
 use crate::config::{Config, Device, Forwarding, Idle, Port, Resolved, Segment, Worker};
 use crate::units::{bytes, counted, rate};
@@ -74,10 +72,15 @@ pub fn report(config: &Config) -> String {
     for (name, lines) in sections {
         let heads = std::iter::once(name).chain(std::iter::repeat(""));
         for (head, line) in heads.zip(lines) {
-            let _ = writeln!(text, "{head:<11} {line}");
+            text += &row(head, &line);
         }
     }
     text
+}
+
+/// A line of the report, under the name of its section; further lines of a section have no name.
+pub fn row(section: &str, line: &str) -> String {
+    format!("{section:<11} {line}\n")
 }
 
 fn describe_port(owner: Option<usize>, port: &Port) -> String {

@@ -322,14 +322,13 @@ impl Machine {
     }
 }
 
-/// A line of a check's report: what wires cannot measure, because this machine's clock is not synchronised.
+/// What wires cannot measure because this machine's clock is not synchronised, if anything.
 pub fn clock_warning(config: &Config) -> Option<&'static str> {
     let clock = config.wire.as_ref()?.clock;
     let is_needed = config.wires().next().is_some() && clock.error_ns.is_none();
     let is_free = || dpdk_bindings::kernel_clock().is_ok_and(|clock| !clock.is_synchronised);
     (is_needed && is_free()).then_some(
-        "clock       not synchronised: no wire measures one-way delays before chrony or linuxptp runs, or wire.clock.error_ns \
-         vouches for it\n",
+        "not synchronised: no wire measures one-way delays before chrony or linuxptp runs, or wire.clock.error_ns vouches for it",
     )
 }
 

@@ -52,7 +52,9 @@ fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
                 page.say("\n");
                 page.say(&check::report(config));
                 let warning = (!arguments.is_static).then(|| machine::clock_warning(config));
-                page.say(warning.flatten().unwrap_or_default());
+                if let Some(warning) = warning.flatten() {
+                    page.say(&check::row("clock", warning));
+                }
             }
             Err(error) => {
                 let errors = error.to_string().lines().count();

@@ -222,7 +222,12 @@ fn replies_that_are_odd_are_taken_and_counted() {
         ("no SSID", |a| a.reply.own.ssid = 0, &[]),
         ("a tail that is no TLV", |a| a.tail = vec![0xde; 13], &[]),
         ("a tail of zeros", |a| a.tail = vec![0; 30], &[]),
-        ("twice", |a| a.times = 2, &[("duplicates", COUNT)]),
+        (
+            // Only once for the last: the run ends with its first copy.
+            "twice",
+            |a| a.times = 2 - usize::from(u64::from(a.reply.sender_sequence) + 1 == COUNT),
+            &[("duplicates", COUNT - 1)],
+        ),
         ("41 bytes (RFC 5357, section 4.2.1)", |a| a.bytes = 41, &[]),
         ("36 bytes, the fewest", |a| a.bytes = 36, &[]),
     ];
