@@ -36,8 +36,8 @@ pub const DEFAULT_STATION_URL: &str = "http://127.0.0.1:9465";
 pub enum ClientError {
     /// There was no answer in time.
     #[error(
-        "no switch answers at {url}: {reason}; start one with `vernierd`, or give its address with \
-         --url"
+        "no switch answers at {url}: {reason}; start `vernierd`, load the plugin, or give the switch's address \
+         with --url"
     )]
     Unreachable {
         /// The address that was asked.

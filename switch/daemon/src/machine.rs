@@ -292,10 +292,10 @@ impl Machine {
         let there = free_mib.map_or(Ok(()), |free_mib| {
             let expected = if hugepages {
                 format!(
-                    "{free_mib} at most, the MiB of hugepages that are free (`sysctl vm.nr_hugepages=N` reserves some)"
+                    "at most {free_mib}, the MiB of free hugepages (`sysctl vm.nr_hugepages=N` reserves more)"
                 )
             } else {
-                format!("{free_mib} at most, the MiB that this machine has free")
+                format!("at most {free_mib}, the MiB of memory that this machine has free")
             };
             ensure(memory_mib as usize <= free_mib, path, expected, memory_mib)
         });
@@ -476,12 +476,12 @@ mod tests {
         assert_eq!(faults("net_null0", &huge(200)), [""; 0]);
         let more = faults("net_null0", &huge(201));
         assert!(
-            more[0].contains("expected 200 at most, the MiB of hugepages"),
+            more[0].contains("expected at most 200, the MiB of free hugepages"),
             "{more:?}"
         );
         let ordinary = faults("net_null0", r#"{ "memory_mib": 4097 }"#);
         assert!(
-            ordinary[0].contains("expected 4096 at most"),
+            ordinary[0].contains("expected at most 4096"),
             "{ordinary:?}"
         );
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use contract::text::say;
+use contract::units::counted;
 
 use crate::config::{Address, Config, PORT, ReflectorConfig, SessionConfig, Spacing};
 use crate::published::Outlet;
@@ -131,13 +132,14 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
         None => arguments.reflector().map_err(usage)?,
     };
     if arguments.check {
-        let sessions = config.sessions.len();
+        opener::check_keys(&config).map_err(usage)?;
+        let sessions = counted(config.sessions.len(), "session");
         let reflector = if config.reflector.is_some() {
             ", and a reflector"
         } else {
             ""
         };
-        let words = format!("{sessions} sessions{reflector}\n");
+        let words = format!("{sessions}{reflector}\n");
         return say(&words).map_err(|error| running(error.into()));
     }
     daemon::run(&config, stop).map_err(running)

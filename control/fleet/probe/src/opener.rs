@@ -19,9 +19,33 @@ use std::time::Duration;
 pub struct Opener {
     error: ErrorEstimate,
     count: Option<u64>,
-    /// By the names of their files; each is read once.
-    keys: HashMap<PathBuf, Key>,
+    keys: Keys,
     random: Pcg64Mcg,
+}
+
+/// The keys that have been read, by file; each file is read once.
+#[derive(Debug, Default)]
+struct Keys(HashMap<PathBuf, Key>);
+
+/// Reads all key files of a configuration.
+///
+/// # Errors
+/// A file failed, with the JSON path of its key.
+pub fn check_keys(config: &Config) -> Result<()> {
+    let mut keys = Keys::default();
+    if let Some(ReflectorConfig {
+        key_file,
+        tlv_key_file,
+        ..
+    }) = &config.reflector
+    {
+        keys.both("reflector", key_file.as_deref(), tlv_key_file.as_deref())?;
+    }
+    for (index, session) in config.sessions.iter().enumerate() {
+        let (key, tlv_key) = (session.key_file.as_deref(), session.tlv_key_file.as_deref());
+        keys.both(&format!("sessions[{index}]"), key, tlv_key)?;
+    }
+    Ok(())
 }
 
 /// Opens all sockets and reads all keys. `interval` overrides the configured length, `count` limits the packets of
@@ -45,7 +69,7 @@ pub fn ready(
     let mut opener = Opener {
         error: config.clock.estimate(),
         count,
-        keys: HashMap::new(),
+        keys: Keys::default(),
         random: Pcg64Mcg::seed_from_u64(seed),
     };
     if let Some(reflector) = &config.reflector {
@@ -87,8 +111,8 @@ impl Opener {
         let ssid = ssid.with_context(|| {
             format!("{path}: this reflector has 65,535 sessions already; give some of them another `from` or `dscp`")
         })?;
-        let key = self.key(session.key_file.as_deref(), path, "key_file")?;
-        let tlv_key = self.key(session.tlv_key_file.as_deref(), path, "tlv_key_file")?;
+        let (key, tlv_key) = (session.key_file.as_deref(), session.tlv_key_file.as_deref());
+        let (key, tlv_key) = self.keys.both(path, key, tlv_key)?;
         let settings = SessionSettings {
             id: SessionId {
                 name: session.name.clone(),
@@ -100,7 +124,7 @@ impl Opener {
                 dscp: session.dscp,
             },
             config: session.clone(),
-            tlv_key: tlv_key.or_else(|| key.clone()),
+            tlv_key,
             key,
             count: self.count,
             error: self.error,
@@ -111,28 +135,48 @@ impl Opener {
     }
 
     fn reflector(&mut self, config: &Config, reflector: &ReflectorConfig) -> Result<Settings> {
-        let key = self.key(reflector.key_file.as_deref(), "reflector", "key_file")?;
-        let tlv_key = reflector.tlv_key_file.as_deref();
-        let tlv_key = self.key(tlv_key, "reflector", "tlv_key_file")?;
+        let (key, tlv_key) = (
+            reflector.key_file.as_deref(),
+            reflector.tlv_key_file.as_deref(),
+        );
+        let (key, tlv_key) = self.keys.both("reflector", key, tlv_key)?;
         Ok(Settings {
             config: reflector.clone(),
-            tlv_key: tlv_key.or_else(|| key.clone()),
+            tlv_key,
             key,
             error: self.error,
             clock: config.clock.source,
         })
     }
+}
 
-    /// The key in a file, if there is one; `path` and `name` locate the file's name in the configuration.
-    fn key(&mut self, file: Option<&Path>, path: &str, name: &str) -> Result<Option<Key>> {
-        let Some(file) = file else { return Ok(None) };
-        if let Some(key) = self.keys.get(file) {
-            return Ok(Some(key.clone()));
+impl Keys {
+    /// The key of base packets and that of TLVs, which defaults to the former; `path` locates them in the configuration.
+    fn both(
+        &mut self,
+        path: &str,
+        key_file: Option<&Path>,
+        tlv_key_file: Option<&Path>,
+    ) -> Result<(Option<Key>, Option<Key>)> {
+        let mut read = |file: Option<&Path>, name| {
+            file.map(|file| {
+                self.read(file)
+                    .map_err(|error| anyhow!("{path}.{name}: {}: {error}", file.display()))
+            })
+            .transpose()
+        };
+        let key = read(key_file, "key_file")?;
+        let tlv_key = read(tlv_key_file, "tlv_key_file")?.or_else(|| key.clone());
+        Ok((key, tlv_key))
+    }
+
+    fn read(&mut self, file: &Path) -> Result<Key> {
+        if let Some(key) = self.0.get(file) {
+            return Ok(key.clone());
         }
-        let key = Key::load(file)
-            .map_err(|error| anyhow!("{path}.{name}: {}: {error}", file.display()))?;
-        self.keys.insert(file.to_owned(), key.clone());
-        Ok(Some(key))
+        let key = Key::load(file)?;
+        self.0.insert(file.to_owned(), key.clone());
+        Ok(key)
     }
 }
 

@@ -130,7 +130,7 @@ fn what_cannot_start_here_is_refused_by_name() {
         (listen("192.0.2.1:9464"), "http.listen"),
         (
             dpdk(json!({ "hugepages": true, "memory_mib": 1_048_576 })),
-            "hugepages that are free",
+            "free hugepages",
         ),
         (
             dpdk(json!({ "memory_mib": 1_048_576 })),

@@ -4,7 +4,7 @@ import { path, serverNow } from "./api.js";
 import { Chart, SIGNALS, pointsOf } from "./charts.js";
 import { Table, cell, facts, fill, h, mark, panel, search } from "./dom.js";
 import { segmentLink } from "./paths.js";
-import { ago, count, duration, percent, title, uptime } from "./units.js";
+import { ago, count, counted, duration, percent, title, uptime } from "./units.js";
 
 /** Segments of a list. */
 const LIMIT = 1000;
@@ -37,7 +37,7 @@ export const segments = {
     root.append(panel("segments, as they were reported last", rows.element, note));
     return ({ segments: { segments: list, matching } }) => {
       rows.update(list);
-      fill(note, matching > LIMIT ? `the first ${LIMIT} of ${matching} segments` : `${matching} segments`, search.words.length > 0 && ", those like the search");
+      fill(note, matching > LIMIT ? `the first ${LIMIT} of ${matching} segments` : counted(matching, "segment"), search.words.length > 0 && ", those like the search");
     };
   },
 };

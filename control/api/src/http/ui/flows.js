@@ -5,7 +5,7 @@ import { Chart, SIGNALS, courseFor, pointsOf } from "./charts.js";
 import { Table, cell, facts, fill, h, mark, panel, to } from "./dom.js";
 import * as groups from "./groups.js";
 import { picture, reversed } from "./story.js";
-import { bytes, count, duration, percent, rate, title, uptime } from "./units.js";
+import { bytes, count, counted, duration, percent, rate, title, uptime } from "./units.js";
 
 /** Flows of a page. */
 const LIMIT = 100;
@@ -96,8 +96,8 @@ export const list = {
       const more = flows.matching > flows.flows.length;
       fill(note,
         !status.flows && !flows.matching ? "this switch tracks no flows (measurement.flows)"
-          : group ? `of ${more ? `the ${flows.flows.length} largest of ` : ""}${flows.matching} flows inside the switch, those with packets in the last two epochs`
-          : more ? `the first ${flows.flows.length} of ${flows.matching} flows ` : `${flows.matching} flows${free} `,
+          : group ? `of ${more ? `the ${flows.flows.length} largest of ` : ""}${counted(flows.matching, "flow")} inside the switch, those with packets in the last two epochs`
+          : more ? `the first ${flows.flows.length} of ${flows.matching} flows ` : `${counted(flows.matching, "flow")}${free} `,
         more && !group && state.limit < 10_000 && h("button", { type: "button", onclick: () => (state.limit = Math.min(10_000, state.limit * 4), context.soon()) }, "more"),
         isName(context.text) && h("a", { href: linkOf(context.text) }, " what is known of this flow, also by the sketches"));
     };

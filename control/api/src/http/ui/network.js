@@ -1,7 +1,7 @@
 // The network of a station as a drawing: routers, links, what is slow and who is silent.
 
 import { fill, h, isFound, s, to } from "./dom.js";
-import { duration, percent } from "./units.js";
+import { counted, duration, percent } from "./units.js";
 
 /** Most routers that are drawn. */
 const ROUTERS_MAX = 150;
@@ -110,5 +110,5 @@ function draw(at, routers, links, slow, silent, width) {
 
 function key({ routers, links }) {
   const more = routers.length > ROUTERS_MAX ? `; the first ${ROUTERS_MAX} are drawn` : "";
-  return h("p.legend", null, `\u25cf reports  \u25a0 slow  \u00d7 silent  \u25cb never reported; ${routers.length} routers, ${links.length} links${more}. A link shows the greatest mean delay and loss of its wires, and leads to its path.`);
+  return h("p.legend", null, `\u25cf reports  \u25a0 slow  \u00d7 silent  \u25cb never reported; ${counted(routers.length, "router")}, ${counted(links.length, "link")}${more}. A link shows the greatest mean delay and loss of its wires, and leads to its path.`);
 }

@@ -29,6 +29,9 @@ export const rate = (n) => inUnits(n, [[1e12, " T"], [1e9, " G"], [1e6, " M"], [
 /** `4.12 M`; whole numbers under a thousand. */
 export const count = (n) => (Math.abs(n) < 1000 ? String(n) : rate(n));
 
+/** `1 flow`, `2 flows`. */
+export const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
 /** `36.5 KiB`. */
 export function bytes(n) {
   const units = [[2 ** 30, " GiB"], [2 ** 20, " MiB"], [2 ** 10, " KiB"], [1, " B"]];

@@ -83,11 +83,18 @@ fn bad_usage_is_named() {
         assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(expected), "{error}");
     }
+    let unreadable = "sessions[0].key_file: /nonexistent/key: cannot be read";
     let (_, _, error) = ran(&["192.0.2.1", "--key-file", "/nonexistent/key"]);
-    assert!(
-        error.contains("sessions[0].key_file: /nonexistent/key: cannot be read"),
-        "{error}"
-    );
+    assert!(error.contains(unreadable), "{error}");
+    let check = |key: &str| {
+        let session = format!(r#"{{"sessions": [{{"name": "a", "to": "192.0.2.1"{key}}}]}}"#);
+        std::fs::write(file, session).unwrap();
+        ran(&["--config", file, "--check"])
+    };
+    assert_eq!(check("").1, "1 session\n");
+    let (code, _, error) = check(r#", "key_file": "/nonexistent/key""#);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains(unreadable), "{error}");
 }
 
 const COUNT: u64 = 8;
@@ -243,11 +250,7 @@ fn replies_that_are_odd_are_taken_and_counted() {
             "rejected",
             "unusable",
         ] {
-            let plain = if ["sent", "received"].contains(&field) {
-                COUNT
-            } else {
-                0
-            };
+            let plain = COUNT * u64::from(["sent", "received"].contains(&field));
             let other = other.iter().find(|(other, _)| *other == field);
             let expected = other.map_or(plain, |(_, count)| *count);
             assert_eq!(result[field], expected, "{name}, {field}: {result} {error}");

@@ -49,7 +49,7 @@ pub enum ViewError {
     #[error("{0} routers, expected at most {ROUTERS_MAX}")]
     Routers(usize),
     /// Too many links.
-    #[error("more than {LINKS_MAX} links, each direction for itself")]
+    #[error("more than {LINKS_MAX} links, counting each direction")]
     Links,
 }
 
