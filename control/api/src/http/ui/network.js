@@ -88,7 +88,8 @@ function draw(at, routers, links, slow, silent, width) {
     const names = [routers[a].name, routers[b].name];
     const one = slow.links.get([...names].sort().join("\n"));
     const state = one ? "slow" : names.some((name) => silent.has(name)) ? "silent" : "";
-    const figures = [measured.mean_ns == null ? "" : duration(measured.mean_ns), measured.loss_ratio > 0 ? `\u2212${percent(measured.loss_ratio)}` : ""].filter(Boolean).join(" ");
+    const latest = [measured.mean_ns == null ? "" : duration(measured.mean_ns), measured.loss_ratio > 0 ? `\u2212${percent(measured.loss_ratio)}` : ""].filter(Boolean).join(" ");
+    const figures = latest && state === "silent" ? `${latest} (old)` : latest;
     const words = `${names.join(" \u2013 ")}: ${one ? `${one.signal} has risen` : state || "not risen"}, ${figures || "not measured"}`;
     const line = s("line", { x1: x(a), y1: y(a), x2: x(b), y2: y(b), class: `link ${state}` });
     return s("a", { href: to("paths", ...names), "data-link": names.join(" "), "data-state": state || "well" }, s("title", null, words), line,
