@@ -482,7 +482,7 @@ setup-bench: setup-test
 	$(call install_packages,$(BENCH_PACKAGES))
 
 # The STAMP peer of vernier-probe's tests, unoptimised: enough for sixty packets.
-$(TOOLS)/usr/bin/stamp-suite:
+$(TOOLS)/usr/bin/stamp-suite: | setup-run
 	@echo 'Compiling stamp-suite, the STAMP peer of the tests: about a minute'
 	@CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =1.0.0 stamp-suite
 
