@@ -20,7 +20,7 @@ use contract::config::Config;
 const TRIES: u32 = 5;
 
 /// Largest number of flows listed for a part of a name.
-const PART_MAX: usize = 20;
+pub(super) const PART_MAX: usize = 20;
 
 /// Pause between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -167,7 +167,7 @@ pub(super) fn one(globals: &Globals, flow: &Flow) -> anyhow::Result<u8> {
 }
 
 /// Whether a text is only a part of a flow, such as an address.
-fn is_part(text: &str) -> bool {
+pub(super) fn is_part(text: &str) -> bool {
     let is_whole = text.contains('>') && text.contains('/');
     !is_whole && !text.starts_with('#')
 }

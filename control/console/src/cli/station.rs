@@ -4,10 +4,11 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::flows::{PART_MAX, is_part};
 use super::{Globals, Question};
 use crate::view::{self, Page};
 use records::station::{Blame as Fleet, FlowPath, PathBlames};
-use records::station::{Missing, Paths, StationSegments};
+use records::station::{Missing, Paths, StationFlows, StationSegments};
 
 /// `vernier path`.
 #[derive(Debug, Args)]
@@ -34,7 +35,7 @@ pub struct Blame {
     /// Only packets of this class
     #[arg(long)]
     class: Option<String>,
-    /// A flow, hop by hop: `10.0.0.1:80>10.0.0.2:9/udp`
+    /// A flow, hop by hop: `10.0.0.1:80>10.0.0.2:9/udp`; for a part, such as an address, the flows that match are listed
     #[arg(long, conflicts_with_all = ["from", "to", "class", "limit"])]
     flow: Option<String>,
     /// Maximum number of risen segments of the fleet
@@ -82,9 +83,7 @@ pub(super) fn missing(globals: &Globals, question: Question) -> anyhow::Result<u
 pub(super) fn blame(globals: &Globals, asked: &Blame) -> anyhow::Result<u8> {
     let question = asked.question;
     if let Some(flow) = &asked.flow {
-        let query = [("flow", flow.clone())];
-        let asks = ("/api/v1/flow", &query[..]);
-        return show::<FlowPath>(globals, question, asks, &["hops"], view::station::flow_path);
+        return flow_hops(globals, question, flow);
     }
     let class = asked.class.clone().map(|class| ("class", class));
     if let (Some(from), Some(to)) = (&asked.from, &asked.to) {
@@ -97,4 +96,21 @@ pub(super) fn blame(globals: &Globals, asked: &Blame) -> anyhow::Result<u8> {
     query.extend(class);
     let asks = ("/api/v1/blame", &query[..]);
     show::<Fleet>(globals, question, asks, &["risen"], view::station::blame)
+}
+
+/// `vernier blame --flow`.
+fn flow_hops(globals: &Globals, question: Question, flow: &str) -> anyhow::Result<u8> {
+    let mut flow = flow.to_owned();
+    if is_part(&flow) {
+        let query = [("contains", flow), ("limit", PART_MAX.to_string())];
+        let asks = ("/api/v1/flows", &query[..]);
+        let mut found: StationFlows = globals.station()?.get(asks.0, asks.1)?;
+        if found.flows.len() != 1 {
+            return show(globals, question, asks, &["flows"], view::station::flows);
+        }
+        flow = found.flows.remove(0).flow;
+    }
+    let query = [("flow", flow)];
+    let asks = ("/api/v1/flow", &query[..]);
+    show::<FlowPath>(globals, question, asks, &["hops"], view::station::flow_path)
 }

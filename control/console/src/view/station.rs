@@ -8,7 +8,7 @@ use records::snapshot::title;
 use records::station::{
     Blame, BlamedHop, Failure, FlowPath, Level, MeasuringFault, PathBlame, PathBlames,
 };
-use records::station::{Missing, Paths, SegmentFigures, StationSegments};
+use records::station::{Missing, Paths, SegmentFigures, StationFlows, StationSegments};
 
 use super::flows::more;
 use super::{Page, Table, bounded, known, percent};
@@ -31,6 +31,11 @@ const RISEN: Table = Table::new(
 const PATH: Table = Table::new(
     "segment | mean +-98% | usual | stddev | p99 | lost | usual | age",
     &["age", "stddev", "p99"],
+);
+
+const FLOWS: Table = Table::new(
+    "flow | segments | packets | lost | mean inside",
+    &["segments", "lost"],
 );
 
 const HOPS: Table = Table::new(
@@ -366,6 +371,25 @@ fn faults(faults: &[MeasuringFault], now_s: f64) -> String {
         let _ = writeln!(text, "measuring: {place}: {words}{since}");
     }
     text
+}
+
+/// The flows that switches report.
+pub fn flows(page: &mut Page, answer: &StationFlows) {
+    if answer.flows.is_empty() {
+        page.say("No flow matches. A switch reports only the flows with the most packets (report.top_flows).\n");
+        return;
+    }
+    let rows = answer.flows.iter().map(|flow| {
+        [
+            flow.flow.clone(),
+            flow.segments.to_string(),
+            count(flow.packets),
+            flow.lost.to_string(),
+            known(flow.mean_ns, delay),
+        ]
+    });
+    page.table(&FLOWS, rows);
+    more(page, answer.matching, answer.flows.len());
 }
 
 /// A flow's hops.

@@ -10,8 +10,8 @@ use records::history::Sample;
 use records::snapshot::{FlowList, FlowName, FlowRecord, SegmentName};
 use records::station::{
     Blame, BlameCause, BlamedHop, Failure, FlowHop, FlowPath, Hop, Level, MeasuringFault, Missing,
-    PathAnswer, PathBlame, PathBlames, Paths, Risen, SegmentFigures, StationSegment,
-    StationSegments, SwitchState, UncoveredHop,
+    PathAnswer, PathBlame, PathBlames, Paths, Risen, SegmentFigures, StationFlow, StationFlows,
+    StationSegment, StationSegments, SwitchState, UncoveredHop,
 };
 use serde::Serialize;
 use testkit::terminal::Terminal;
@@ -337,6 +337,13 @@ fn answers() -> Vec<(&'static str, String)> {
         slowest_percent: Some(90.0),
         ..FlowPath::default()
     };
+    let listed = StationFlow {
+        flow: flow.flow.clone(),
+        segments: 3,
+        packets: 12_345_678,
+        lost: 1_234,
+        mean_ns: Some(12_345_678.0),
+    };
     vec![
         (
             "/path?",
@@ -369,6 +376,13 @@ fn answers() -> Vec<(&'static str, String)> {
             }),
         ),
         ("/blame?", json_of(&fleet())),
+        (
+            "/flows?",
+            json_of(&StationFlows {
+                matching: 9,
+                flows: vec![listed.clone(), listed],
+            }),
+        ),
         ("/flow?", json_of(&flow)),
     ]
 }
@@ -382,10 +396,42 @@ fn the_tables_of_a_station_fit_into_80_columns() {
         &["missing"],
         &["blame"],
         &["blame", "a", "b"],
-        &["blame", "--flow", "x"],
+        &["blame", "--flow", "2001:db8::1"],
+        &["blame", "--flow", "10.0.0.1:80>10.0.0.2:9/udp"],
     ] {
         assert_fits(&[command, &["--station", &url]].concat());
     }
+}
+
+#[test]
+fn a_part_of_a_flow_is_looked_up_and_several_matches_are_listed() {
+    let listed = |flow: &str| StationFlow {
+        flow: flow.to_owned(),
+        ..StationFlow::default()
+    };
+    let [first, second] = ["10.0.0.7:80>10.0.0.2:9/udp", "10.0.0.2:9>10.0.0.7:80/udp"];
+    let found = |flows: &[&str]| {
+        let matching = flows.len() as u64;
+        let flows = flows.iter().copied().map(listed).collect();
+        json_of(&StationFlows { matching, flows })
+    };
+    let hops = json_of(&FlowPath {
+        flow: first.to_owned(),
+        ..FlowPath::default()
+    });
+    let blame = |flows: &[&str]| {
+        let url = station(vec![
+            ("/flows?contains=10.0.0.7&", found(flows)),
+            ("/flow?flow=10.0.0.7%3A80", hops.clone()),
+        ]);
+        let (code, text, error) = run(&["blame", "--flow", "10.0.0.7", "--station", &url]);
+        assert_eq!(code, 0, "{error}");
+        text
+    };
+    assert!(blame(&[first]).starts_with(&format!("{first}\n")));
+    let both = blame(&[first, second]);
+    assert!(both.starts_with("flow ") && both.contains(second), "{both}");
+    assert!(blame(&[]).starts_with("No flow matches."));
 }
 
 #[test]
