@@ -61,6 +61,7 @@ fn reported(begin_ms: u64, n: u32) -> Report {
         sent: (!n.is_multiple_of(6)).then_some(packets),
         lost: if n % 8 == 7 { u64::MAX } else { 0 },
         clock_unsynchronised: n == 17,
+        is_through_device: n.is_multiple_of(2),
     }
 }
 

@@ -210,6 +210,7 @@ mod tests {
             sent: Some(100),
             lost: u64::from(second.is_multiple_of(50)),
             clock_unsynchronised: false,
+            is_through_device: false,
         }
     }
 

@@ -31,6 +31,10 @@ pub struct Report {
     pub lost: u64,
     /// Whether the clocks at the two ends are not synchronised. If so, the delays are ignored.
     pub clock_unsynchronised: bool,
+    /// Whether the segment leads through a device of another make. It may drop packets on purpose, and those addressed to
+    /// the device itself never leave it. Not stored.
+    #[serde(skip)]
+    pub is_through_device: bool,
 }
 
 labelled_enum! {

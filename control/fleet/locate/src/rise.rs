@@ -257,7 +257,7 @@ impl Loss {
     }
 
     /// Adds an interval in which packets entered.
-    pub(crate) fn add(&mut self, time_ms: u64, sent: u64, lost: u64, nats: f64) {
+    pub(crate) fn add(&mut self, time_ms: u64, sent: u64, lost: u64, nats: f64, of_device: bool) {
         let (sent, lost) = (sent as f64, lost.min(sent) as f64);
         self.recent.push_back(Losses {
             time_ms,
@@ -277,7 +277,7 @@ impl Loss {
             self.sent += oldest.sent;
             self.lost += oldest.lost;
         }
-        self.raised = self.compare(nats).or_else(|| self.outage());
+        self.raised = self.compare(nats).or_else(|| self.outage(of_device));
         if self.raised.is_some() {
             self.in_block = 0;
             return;
@@ -305,8 +305,8 @@ impl Loss {
     }
 
     /// Detects the loss of nearly all packets before there is a history. A segment that has never delivered a packet has no
-    /// outage, because its device may drop or consume these packets on purpose.
-    fn outage(&mut self) -> Option<Raised> {
+    /// outage: it is not in use. One through a device has none either unless most packets were delivered before.
+    fn outage(&mut self, of_device: bool) -> Option<Raised> {
         let is_lost = |value: &&Losses| value.lost >= OUTAGE_SHARE * value.sent;
         let run = self.recent.iter().rev().take_while(is_lost).count();
         let first = self.recent.len() - run;
@@ -315,7 +315,12 @@ impl Loss {
         let lasted_ms = self.recent.back()?.time_ms.saturating_sub(since_ms);
         let is_long = lasted_ms >= OUTAGE_MS || run == RECENT_LOSSES;
         let (all_sent, all_lost) = self.sums(0);
-        let has_delivered = self.sent + all_sent > self.lost + all_lost;
+        let (all_sent, all_lost) = (self.sent + all_sent, self.lost + all_lost);
+        let has_delivered = if of_device {
+            all_lost - lost < (all_sent - sent) / 2.0
+        } else {
+            all_lost < all_sent
+        };
         (is_long && has_delivered && sent >= OUTAGE_PACKETS && !self.is_ready()).then(|| {
             self.tails.begin_rise();
             Raised {
@@ -407,6 +412,8 @@ fn nats_of(found: f64, expected: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     #[test]
@@ -422,11 +429,11 @@ mod tests {
         let mut detector = Loss::default();
         for second in 0..1_000 {
             let lost = if second == 900 { 500 } else { 0 };
-            detector.add(second * 1_000, 1_000, lost, 23.0);
+            detector.add(second * 1_000, 1_000, lost, 23.0, false);
             assert_eq!(detector.raised(), None, "{second}");
         }
         for second in 1_000..1_004 {
-            detector.add(second * 1_000, 1_000, 10, 23.0);
+            detector.add(second * 1_000, 1_000, 10, 23.0, false);
             let since_ms = detector.raised().map(|raised| raised.since_ms);
             assert_eq!(since_ms, (second >= 1_002).then_some(1_000_000), "{second}");
         }
@@ -435,16 +442,17 @@ mod tests {
 
     #[test]
     fn an_outage_needs_no_history_but_ten_seconds() {
-        // Of 50 packets a second, `lost` are lost for `of_seconds`, then none.
-        let found = |lost: u64, of_seconds: u64| {
+        // Of 50 packets a second, `lost` are lost in these seconds, and none in others.
+        let found_in = |lost: u64, of_device: bool, lost_in: Range<u64>| {
             let mut detector = Loss::default();
-            let seconds = (0..60).filter(|&second| {
-                let lost = if second < of_seconds { lost } else { 0 };
-                detector.add(second * 1_000, 50, lost, 23.0);
+            let seconds = (0..60).filter(|second| {
+                let lost = if lost_in.contains(second) { lost } else { 0 };
+                detector.add(second * 1_000, 50, lost, 23.0, of_device);
                 detector.raised().is_some()
             });
             (seconds.collect::<Vec<_>>(), detector.is_ready())
         };
+        let found = |lost, of_seconds| found_in(lost, false, 0..of_seconds);
         let (raised, is_ready) = found(49, 30);
         // The rise ends once less than a quarter of the packets of the last twelve seconds are lost.
         assert_eq!((raised[0], raised.len()), (10, 29), "{raised:?}");
@@ -453,5 +461,8 @@ mod tests {
         assert!(found(44, 60).0.is_empty());
         // All are lost from the first one on.
         assert!(found(50, 60).0.is_empty());
+        // A device may drop nearly all packets on purpose, but not from one moment to the next.
+        assert!(found_in(49, true, 0..60).0.is_empty());
+        assert_eq!(found_in(49, true, 1..60).0[0], 11);
     }
 }

@@ -78,7 +78,9 @@ impl Segment {
             }
         }
         if let Some(sent) = report.sent.filter(|&sent| sent > 0) {
-            self.loss.add(report.time_ms, sent, report.lost, nats);
+            let of_device = report.is_through_device;
+            self.loss
+                .add(report.time_ms, sent, report.lost, nats, of_device);
         }
     }
 

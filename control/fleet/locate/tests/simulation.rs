@@ -163,6 +163,7 @@ impl Source {
             sent: Some(count(sent)),
             lost: count(lost),
             clock_unsynchronised: false,
+            is_through_device: false,
         }
     }
 }
@@ -661,6 +662,7 @@ fn report() -> impl Strategy<Value = Report> {
             sent,
             lost,
             clock_unsynchronised: is_off,
+            is_through_device: false,
         },
     )
 }
@@ -714,6 +716,7 @@ proptest! {
                 sent: None,
                 lost: 0,
                 clock_unsynchronised: false,
+                is_through_device: false,
             };
             newest = newest.max(Some(time_ms));
             locator.report("s", &report);

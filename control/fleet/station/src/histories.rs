@@ -17,7 +17,7 @@ use axum::body::Bytes;
 use futures_util::future::try_join_all;
 use locate::Locator;
 use prost::Message;
-use report::msp::{Kind, Report, Segment};
+use report::msp::{Health, Kind, Report, Segment};
 
 use crate::bus::{Bus, Put, StoreError, failed};
 use crate::clock::{dated, ms};
@@ -198,10 +198,6 @@ impl Histories {
         history.end_unix_ns = dated(report, received_unix_ns, history.end_unix_ns);
         let time_ms = ms(history.end_unix_ns);
         let locator = &mut history.locator;
-        let is_free = report
-            .health
-            .as_ref()
-            .is_some_and(|health| health.clock == "free");
         let mut reported = HashSet::with_capacity(report.segments.len());
         let mut pairs = Vec::new();
         for segment in &report.segments {
@@ -218,9 +214,7 @@ impl Histories {
                     pairs.push((name.clone(), segment_name(kind, to, from, class)));
                 }
             }
-            let clock_unsynchronised = matches!(kind, Kind::Wire | Kind::Probe) && is_free;
-            let interval = interval(segment, report, time_ms, clock_unsynchronised);
-            locator.report(&name, &interval);
+            locator.report(&name, &interval(segment, report, time_ms));
             if locator.has(&name) {
                 reported.insert(name);
             } else {
@@ -238,7 +232,7 @@ impl Histories {
             .collect();
         for name in idle {
             let none = Segment::default();
-            locator.report(&name, &interval(&none, report, time_ms, false));
+            locator.report(&name, &interval(&none, report, time_ms));
         }
     }
 
@@ -310,13 +304,10 @@ fn name_of(place: Place<'_>) -> String {
 }
 
 /// Converts a segment's report to the input of localisation.
-fn interval(
-    segment: &Segment,
-    report: &Report,
-    time_ms: u64,
-    clock_unsynchronised: bool,
-) -> locate::Report {
+fn interval(segment: &Segment, report: &Report, time_ms: u64) -> locate::Report {
     let length_ms = u32::try_from(ms(report.length_ns)).unwrap_or(u32::MAX);
+    let kind = segment.kind();
+    let is_free = |health: &Health| health.clock == "free";
     locate::Report {
         time_ms,
         interval_ms: length_ms.max(1),
@@ -328,7 +319,9 @@ fn interval(
         sent: (segment.packets > 0).then_some(segment.packets),
         // A loss on a wire may be counted an epoch late, and be corrected then.
         lost: u64::try_from(segment.lost).unwrap_or(0),
-        clock_unsynchronised,
+        clock_unsynchronised: matches!(kind, Kind::Wire | Kind::Probe)
+            && report.health.as_ref().is_some_and(is_free),
+        is_through_device: kind == Kind::Around,
     }
 }
 
