@@ -172,7 +172,7 @@ pub struct Worker {
     #[serde(default)]
     pub idle: Idle,
     /// The receive queues it serves, as (port name, queue number from 0); given for all workers or
-    /// for none. None: dealt out in turn, as `vernierd --check` shows.
+    /// for none. If omitted, queues are assigned in turn, as `vernierd --check` shows.
     #[serde(default)]
     pub queues: Option<Vec<(String, u16)>>,
 }

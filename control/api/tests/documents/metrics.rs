@@ -47,10 +47,10 @@ Scrapers that ask for protobuf (`Accept`) also receive `vernier_segment_delay_se
 | series of a segment with packets | 108 | 1, with a bucket for each eighth of an octave that has packets |
 | number of packets, sum of delays | `vernier_segment_delay_seconds_count`, `_sum` | `histogram_count(...)`, `histogram_sum(...)` |
 
-A bucket of the switch, an eighth of an octave of nanoseconds, goes whole to the exponential bucket that holds its middle: counts are
-exact and only rise. Protobuf has both forms; which of them it keeps is for Prometheus: 2.42 the native one alone, from 2.45 on both
-with `scrape_classic_histograms: true` (from 3.0 on `always_scrape_classic_histograms`). The rules and the dashboards read the classic ones.
-Prometheus itself writes `le=\"1.0\"` for what is `le=\"1\"` as text, so that series of classic buckets begin anew where the format changes.
+The switch's buckets are eighths of an octave of nanoseconds. Each is counted in the exponential bucket that contains its middle, so counts are
+exact and only increase. Protobuf responses have both forms. Prometheus 2.42 keeps only the native one; from 2.45 on,
+`scrape_classic_histograms: true` keeps both (from 3.0 on, `always_scrape_classic_histograms`). The rules and the dashboards read the classic ones.
+Over protobuf, Prometheus writes `le=\"1.0\"` instead of `le=\"1\"`, so the series of classic buckets begin anew if the format changes.
 ";
 
 /// Sections: a heading, the source of the figures, and prefixes of the names in it.

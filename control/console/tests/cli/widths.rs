@@ -304,6 +304,21 @@ fn fleet() -> Blame {
     }
 }
 
+/// Two of nine flows.
+fn flows_named(flow: &str) -> StationFlows {
+    let listed = StationFlow {
+        flow: flow.to_owned(),
+        segments: 3,
+        packets: 12_345_678,
+        lost: 1_234,
+        mean_ns: Some(12_345_678.0),
+    };
+    StationFlows {
+        matching: 9,
+        flows: vec![listed.clone(), listed],
+    }
+}
+
 /// The answers of a station, by parts of their requests.
 fn answers() -> Vec<(&'static str, String)> {
     let segment = StationSegment {
@@ -337,13 +352,6 @@ fn answers() -> Vec<(&'static str, String)> {
         slowest_percent: Some(90.0),
         ..FlowPath::default()
     };
-    let listed = StationFlow {
-        flow: flow.flow.clone(),
-        segments: 3,
-        packets: 12_345_678,
-        lost: 1_234,
-        mean_ns: Some(12_345_678.0),
-    };
     vec![
         (
             "/path?",
@@ -376,13 +384,7 @@ fn answers() -> Vec<(&'static str, String)> {
             }),
         ),
         ("/blame?", json_of(&fleet())),
-        (
-            "/flows?",
-            json_of(&StationFlows {
-                matching: 9,
-                flows: vec![listed.clone(), listed],
-            }),
-        ),
+        ("/flows?", json_of(&flows_named(&flow.flow))),
         ("/flow?", json_of(&flow)),
     ]
 }

@@ -79,13 +79,13 @@ impl Config {
 }
 
 /// VLANs of a bridged port (IEEE 802.1Q). Frames with an outer tag of type 0x88A8 are passed as
-/// untagged ones: QinQ belongs to those who use it.
+/// untagged ones: QinQ is left to the endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Vlan {
     /// Frames on this port are untagged and belong to one VLAN. Tagged frames (except priority
-    /// tags) are dropped; so are frames to the port that would lose their tag and have a second one
-    /// behind it.
+    /// tags) are dropped; so are frames to the port that have a second tag behind the one that is
+    /// removed.
     Access {
         /// The VLAN, 1 to 4094.
         #[schemars(range(min = 1, max = 4_094))]

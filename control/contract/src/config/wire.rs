@@ -29,7 +29,7 @@ pub use sizes::{REFERENCES as REFERENCES_OF_SHARE, WireBytes};
 #[serde(deny_unknown_fields)]
 pub struct WireSwitch {
     /// This switch's number, 0 to 4,294,967,295, different on every switch: two with the same
-    /// number take each other's hello for their own, looped back.
+    /// number would mistake each other's hellos for their own, returned by a loop.
     #[schemars(range(max = 4_294_967_295_u64))]
     pub switch: u32,
     /// Keys of all wires without keys of their own, at most 16. Configure two while you change keys

@@ -23,7 +23,7 @@ enum Way {
 }
 
 /// By their first words, the first that fits; [`Way::Ends`] without.
-const WAYS: [(&str, Way); 35] = [
+const WAYS: [(&str, Way); 37] = [
     ("make", Way::Make),
     ("cargo build --release", Way::Elsewhere), // By each of these targets.
     ("modprobe vfio-pci", Way::Elsewhere),     // make nic
@@ -35,7 +35,9 @@ const WAYS: [(&str, Way); 35] = [
     ),
     ("driverctl", Way::Elsewhere), // make nic binds by dpdk-devbind.py.
     ("udevadm", Way::Elsewhere),   // make deb-test installs the rule.
-    ("chgrp vernier", Way::Elsewhere), // make deb-test
+    ("openssl rand -hex 16 | install", Way::Elsewhere), // make deb-test makes the group.
+    ("update-alternatives", Way::Elsewhere), // make deb-test
+    ("install -d -o nats", Way::Elsewhere), // The user is that of Debian's package.
     ("dpdk-testpmd", Way::Elsewhere), // switch/plugin/tests
     ("ovs-vsctl", Way::Elsewhere), // benches/lab/src/bench/ovs.rs
     ("systemctl", Way::Elsewhere), // make deb-test
