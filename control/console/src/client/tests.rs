@@ -39,7 +39,9 @@ fn a_switch_that_is_not_there_is_one_clear_message() {
         "{error}"
     );
     assert!(
-        error.ends_with("start one with `vernierd`, or give its address with --url"),
+        error.ends_with(
+            "start `vernierd`, load the plugin, or give the switch's address with --url"
+        ),
         "{error}"
     );
 }
