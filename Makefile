@@ -25,7 +25,7 @@ REVISION := $(shell . /etc/os-release && echo "1~$${ID/#debian/deb}$$VERSION_ID"
 # Packages that a Debian machine needs to build and run, and to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
 TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd chromium-headless-shell \
-  tshark
+  tshark curl jq
 
 # Peers of the tests. They are unpacked beside the sources, since these packages would start services; their libraries are installed.
 PEER_PACKAGES := frr nfdump pmacct openvswitch-switch openvswitch-switch-dpdk
