@@ -80,6 +80,7 @@ TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
 
 .PHONY: test
 test: setup-test ## Install missing packages and run the whole test suite
+	$(BUILD_DEBUG)
 	$(CARGO) nextest run --workspace --locked --test-threads $(TEST_THREADS) $(NEXTEST_ARGS)
 
 # Duration of `make soak`.
