@@ -205,8 +205,8 @@ fn fleet(page: &mut Page, answer: &Blame, now_s: f64) {
     }
     page.say(&faults(&answer.faults, now_s));
     let risen = match answer.matching {
-        0 if !answer.failed.is_empty() => "nothing else is above what is usual".to_owned(),
-        0 => "nothing is above what is usual".to_owned(),
+        0 if !answer.failed.is_empty() => "nothing else is above the usual level".to_owned(),
+        0 => "nothing is above the usual level".to_owned(),
         1 => "1 rise".to_owned(),
         more => format!("{} rises", count(more)),
     };
@@ -292,9 +292,9 @@ fn causes(path: &PathBlame, now_s: f64) -> String {
     }
     if path.causes.is_empty() && path.failed.is_empty() {
         text += if path.chain.iter().all(|hop| hop.is_ready) {
-            "No segment is above what is usual.\n"
+            "No segment is above the usual level.\n"
         } else {
-            "No segment is known to be above what is usual; the history of some is too short to tell.\n"
+            "No segment is known to be above the usual level; the history of some is too short to tell.\n"
         };
     }
     text
@@ -596,12 +596,12 @@ mod tests {
         assert_eq!(
             Page::plain(false, |page| fleet(page, &dead, 1_025.0)),
             "core died 25 s ago: its reports stopped, while another switch still reports.\n\
-             0 segments are watched: nothing else is above what is usual.\n"
+             0 segments are watched: nothing else is above the usual level.\n"
         );
         let quiet = Page::plain(false, |page| fleet(page, &Blame::default(), 0.0));
         assert_eq!(
             quiet,
-            "0 segments are watched: nothing is above what is usual.\n"
+            "0 segments are watched: nothing is above the usual level.\n"
         );
     }
 

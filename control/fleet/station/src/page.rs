@@ -173,13 +173,13 @@ fn blamed(page: &mut Page, blame: &Blame) {
     let families = [
         (
             "delay_seconds",
-            "By how much the mean delay is above what is usual; the worst 32 of delay and loss.",
+            "By how much the mean delay is above the usual level; the worst 32 of delay and loss.",
             "delay",
             1e9,
         ),
         (
             "loss_ratio",
-            "By how much the share of packets lost is above what is usual; likewise.",
+            "By how much the share of packets lost is above the usual level; likewise.",
             "loss",
             1.0,
         ),

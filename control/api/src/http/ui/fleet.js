@@ -34,7 +34,7 @@ export const segments = {
   make(root) {
     const rows = new Table(columns(), { key: keyOf, open: segmentLink, empty: "no segment has been reported, or none is like this" });
     const note = h("p.note");
-    root.append(panel("segments, as they were reported last", rows.element, note));
+    root.append(panel("segments, latest reports", rows.element, note));
     return ({ segments: { segments: list, matching } }) => {
       rows.update(list);
       fill(note, matching > LIMIT ? `the first ${LIMIT} of ${matching} segments` : counted(matching, "segment"), search.words.length > 0 && ", those like the search");
@@ -56,7 +56,7 @@ export const segment = {
     if (axis.spanS !== 3600) axis.choose(3600);
     root.append(
       h("p.trail", null, h("a", { href: "#/segments" }, "segments"), " \u203a ", h("b", null, `${name}: ${whole}`), ` (${kind.replace("_", " ")})`),
-      panel("as reported last", rises, now),
+      panel("latest report", rises, now),
       h("section.panel", null, h("h2", null, "by minutes"), axis.bar(), delay.element, loss.element),
     );
     return ({ segments: { segments: list }, history, blame }) => {

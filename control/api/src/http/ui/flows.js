@@ -132,8 +132,8 @@ function figures(flow) {
   const table = new Table([
     { name: "", left: true, of: (row) => ({ text: row.name }) },
     { name: "packets", of: (row) => cell(row.packets, count) },
-    { name: "bytes", of: (row) => cell(row.bytes, bytes) },
-    { name: flow.is_on_wire ? "lost at most" : "lost", tip: "packets lost in that time", of: (row) => cell(row.lost_packets, count, row.lost_packets ? "bad" : "") },
+    { name: "bytes", low: 1, of: (row) => cell(row.bytes, bytes) },
+    { name: flow.is_on_wire ? "lost at most" : "lost", low: 1, tip: "packets lost in that time", of: (row) => cell(row.lost_packets, count, row.lost_packets ? "bad" : "") },
     { name: "loss", tip: "share of the packets lost in that time", of: (row) => cell(lossOf(row), percent, row.lost_packets ? "bad" : "") },
     { name: "mean", tip: "exact mean of the delays in that time", of: (row) => cell(row.mean_ns, duration) },
     { name: "stddev", tip: "standard deviation of the delays in that time", of: (row) => cell(row.stddev_ns, duration) },
@@ -215,7 +215,7 @@ export const one = {
       ];
       const hops = hopsOf(answer);
       const opened = [...story.querySelectorAll("details")].map((one) => one.open);
-      fill(story, hops.length > 0 && panel("its way through this switch", way),
+      fill(story, hops.length > 0 && panel("its path through this switch", way),
         parts.length ? parts : panel(name, h("p.empty", null, "no packet of it is known now")));
       story.querySelectorAll("details").forEach((one, n) => (one.open = opened[n] ?? false));
       if (hops.length) fill(way, picture(hops, Math.max(280, way.clientWidth || 600)));

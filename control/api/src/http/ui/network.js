@@ -71,7 +71,7 @@ export function map(place) {
     const links = topology.links.map((one) => [index.get(one.from), index.get(one.to), one]).filter(([a, b]) => a != null && b != null);
     const shape = JSON.stringify([routers.map((one) => one.name), links.map(([a, b]) => [a, b])]);
     if (drawn?.shape !== shape) drawn = { shape, at: places(routers, links) };
-    if (!routers.length) return fill(place, h("p.empty", null, "no router is known yet: switches report, or the topology's file says"));
+    if (!routers.length) return fill(place, h("p.empty", null, "no router is known yet: routers come from the reports of switches or from the topology file"));
     fill(place, draw(drawn.at, routers, links, slowOf(blame.risen), silentOf(missing), place.clientWidth || 600), key(topology));
   };
 }

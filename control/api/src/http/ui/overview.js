@@ -144,13 +144,13 @@ export const view = {
 /** What the comparison says as a whole, and with what it compares. */
 function verdictOf(judged, found, status) {
   if (!status.measuring) return mark("info", "measurement is off (measurement.enabled)");
-  const how = "now: the last 20 s; in brackets what is usual: the median of the last hour, as far as the switch remembers it";
+  const how = "now: the last 20 s; in brackets the usual level: the median of the last hour, as far as the switch remembers it";
   const active = judged.filter((one) => one.signals.mean.now != null);
   const learning = active.filter((one) => one.signals.mean.usual == null).length;
   const short = learning ? `; the history of ${learning} is too short to tell` : "";
   if (!active.length) return mark("info", "no packet has passed in the last 20 s");
   const level = found.length ? "bad" : learning === active.length ? "info" : "good";
   const what = found.length === 1 ? "1 incident" : found.length ? `${found.length} incidents` : learning === active.length
-    ? "nothing is known to be above what is usual" : "nothing is above what is usual";
+    ? "nothing is known to be above the usual level" : "nothing is above the usual level";
   return [mark(level, h("b", null, what), ` in ${active.length} segments with packets${short}. `), h("br"), h("small", null, how)];
 }

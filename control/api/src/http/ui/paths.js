@@ -3,7 +3,7 @@
 import { path, serverNow } from "./api.js";
 import { Table, cell, fill, h, mark, panel, to } from "./dom.js";
 import { picture, reversed } from "./story.js";
-import { ago, count, duration, percent } from "./units.js";
+import { ago, count, counted, duration, percent } from "./units.js";
 
 /** A delay, or a share of packets. */
 export const amount = (signal, value) => (signal === "loss" ? percent(value) : duration(value));
@@ -55,8 +55,8 @@ function wordsOf(one) {
   const rest = [[one.unexplained_share, "delay's"], [one.unexplained_loss_share, "losses'"]].filter(([share]) => share > 0)
     .map(([share, what]) => mark("warn", `${(share * 100).toFixed(0)} % of the ${what} end-to-end rise is in no segment that is measured`));
   const isReady = one.chain.every((hop) => hop.is_ready);
-  const none = one.causes.length ? [] : [mark(isReady ? "good" : "info", isReady ? "No segment is above what is usual."
-    : "No segment is known to be above what is usual; the history of some is too short to tell.")];
+  const none = one.causes.length ? [] : [mark(isReady ? "good" : "info", isReady ? "No segment is above the usual level."
+    : "No segment is known to be above the usual level; the history of some is too short to tell.")];
   const difference = one.difference_ns == null ? [] : [mark(one.is_difference_explained ? "good" : "warn",
     `end to end is the sum ${one.difference_ns < 0 ? "-" : "+"}${duration(Math.abs(one.difference_ns))} (bounds: ${duration(one.difference_bound_ns)}), ` +
     (one.is_difference_explained ? "which the bounds explain" : "which is unexplained"))];
@@ -117,8 +117,8 @@ export const view = {
 const hops = () => new Table([
   { name: "hop", left: true, of: (hop) => ({ text: hop.title, kind: hop.isSlowest ? "slow" : "" }) },
   { name: "of", left: true, of: (hop) => ({ text: hop.is_of_flow ? "flow" : "all" }) },
-  { name: "packets", of: (hop) => cell(hop.packets, count) },
-  { name: "lost", of: (hop) => cell(hop.lost, String, hop.lost > 0 ? "bad" : "") },
+  { name: "packets", low: 1, of: (hop) => cell(hop.packets, count) },
+  { name: "lost", low: 1, of: (hop) => cell(hop.lost, String, hop.lost > 0 ? "bad" : "") },
   { name: "loss", tip: "share of these packets that was lost", of: (hop) => cell(lossOf(hop), percent, hop.lost > 0 ? "bad" : "") },
   { name: "mean", of: (hop) => cell(hop.mean_ns, duration) },
   { name: "stddev", low: 1, of: (hop) => cell(hop.stddev_ns, duration) },
@@ -144,7 +144,7 @@ export const flows = {
     root.append(panel("flows, as switches report them", rows.element, note));
     return ({ flows: { flows: list, matching } }) => {
       rows.update(list);
-      fill(note, matching > list.length ? `the first ${list.length} of ${matching} flows` : `${matching} flows`,
+      fill(note, matching > list.length ? `the first ${list.length} of ${matching} flows` : counted(matching, "flow"),
         context.text.includes(">") && !list.length && h("a", { href: to("flow", context.text) }, " this flow, hop by hop"));
     };
   },
@@ -159,7 +159,7 @@ export const flow = {
     const other = reversed(name);
     root.append(
       h("p.trail", null, h("a", { href: "#/flows" }, "flows"), " \u203a ", h("b.name", null, name), other && [" \u00b7 ", h("a.other", { href: to("flow", other) }, "the other direction")]),
-      words, panel("its way", way, note), panel("hop by hop", rows.element));
+      words, panel("its path", way, note), panel("hop by hop", rows.element));
     return ({ flow: answer }) => {
       fill(words);
       const list = answer.hops.map((hop, n) => ({ ...hop, key: `${n} ${hop.title}`, isSlowest: n === answer.slowest }));

@@ -32,7 +32,7 @@ const overview = {
 function verdictOf({ segments, learning, matching, risen }) {
   const short = learning ? `; the history of ${count(learning)} is too short to tell` : "";
   const more = matching > risen.length ? `, the worst ${risen.length} are listed` : "";
-  const what = matching === 0 ? "nothing is above what is usual" : matching === 1 ? "1 rise" : `${count(matching)} rises`;
+  const what = matching === 0 ? "nothing is above the usual level" : matching === 1 ? "1 rise" : `${count(matching)} rises`;
   const level = matching ? "bad" : !segments || learning === segments ? "info" : "good";
   return mark(level, h("b", null, what), ` in ${count(segments)} segments that are watched${more}${short}`);
 }
