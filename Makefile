@@ -54,6 +54,7 @@ help: ## List the targets
 
 .PHONY: run
 run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=file, DURATION=seconds
+	@for file in $(if $(CONFIG),'$(CONFIG)') $(if $(PCAP),'$(PCAP)'); do [ -r "$$file" ] || { echo "$$file cannot be read" >&2; exit 2; }; done
 	@$(CARGO) build --release --locked -p daemon -p console
 	@target/release/vernierd --live \
 	  $(if $(CONFIG),--config '$(CONFIG)') $(if $(PCAP),--pcap '$(PCAP)') \

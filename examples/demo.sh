@@ -174,7 +174,7 @@ END
   has_learnt() { vernier blame --json | grep -q '"learning": 0' && vernier path edge-1 edge-2 --json | grep -q '"is_covered": true'; }
   until_done 'waited for the station to learn' has_learnt
   run vernier path edge-1:lan edge-2:lan
-  echo 'Now the carrier becomes slow. Who is to blame?'
+  echo 'Now the carrier has too little bandwidth: packets wait, and some are dropped. Who is to blame?'
   carrier 9000000
   kill -HUP $carrier
   # After three seconds, the figures are of the slow carrier alone.

@@ -290,7 +290,7 @@ pub(crate) fn hint(device: &str) -> &'static str {
         ),
         (
             "net_memif",
-            "net_memif takes role=server|client and socket=PATH in a writable folder",
+            "net_memif takes role=server|client and socket=PATH in a writable folder; start the server before the client",
         ),
     ];
     if let Some((_, hint)) = HINTS.iter().find(|(kind, _)| device.starts_with(kind)) {

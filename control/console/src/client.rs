@@ -71,8 +71,8 @@ pub enum ClientError {
     },
     /// The program that answers is not a switch of this version.
     #[error(
-        "what answers at {url} is not a vernier of version {}: {reason}; check --url, or use the \
-         tool that came with the switch",
+        "what answers at {url} is not a vernier of version {}: {reason}; check --url (a switch, by default at port 9464) \
+         and --station (a station, at 9465), or use the tool that came with the switch",
         env!("CARGO_PKG_VERSION")
     )]
     Foreign {

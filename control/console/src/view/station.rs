@@ -164,7 +164,7 @@ pub fn missing(page: &mut Page, answer: &Missing) {
     let silent = answer.switches.iter();
     let silent = silent.filter(|switch| switch.silent_since_unix_s.is_some());
     let (silent, known) = (silent.count(), answer.known);
-    let _ = writeln!(page, "{silent} of {known} switches are silent.");
+    let _ = writeln!(page, "Silent switches: {silent} of {known}.");
     for unreadable in &answer.unreadable {
         let _ = writeln!(page, "{}: {}.", unreadable.switch, unreadable.why);
     }
@@ -538,7 +538,7 @@ mod tests {
             ..Missing::default()
         };
         let text = Page::plain(false, |page| missing(page, &answer));
-        let silent = "1 of 3 switches are silent.";
+        let silent = "Silent switches: 1 of 3.";
         let never = "Never reported: core.";
         shows(&text, 100, &["edge-1", "3 to 4", silent, never]);
     }

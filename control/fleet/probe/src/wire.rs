@@ -185,7 +185,7 @@ pub enum KeyError {
     /// The file does not contain a key.
     #[error(
         "expected 32 to 128 hexadecimal digits in one line, an even number, got {got}; make a key with \
-         `openssl rand -hex 32 > FILE`"
+         `(umask 077; openssl rand -hex 32 > FILE)`"
     )]
     NoKey {
         /// What it contains instead; never the content itself.
