@@ -305,7 +305,8 @@ impl Loss {
     }
 
     /// Detects the loss of nearly all packets before there is a history. A segment that has never delivered a packet has no
-    /// outage: it is not in use. One through a device has none either unless most packets were delivered before.
+    /// outage: its other end may not have been set up yet. One through a device has none either unless most packets were
+    /// delivered before (see `Report::is_through_device`).
     fn outage(&mut self, of_device: bool) -> Option<Raised> {
         let is_lost = |value: &&Losses| value.lost >= OUTAGE_SHARE * value.sent;
         let run = self.recent.iter().rev().take_while(is_lost).count();
