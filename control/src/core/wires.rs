@@ -121,7 +121,7 @@ impl Wires {
                 bps: 0.0,
             },
             lost_max: Vec::new(),
-            session: None,
+            session: SessionWords::default(),
             of_other_versions: (0, None),
             is_contradicted: false,
         })
@@ -461,6 +461,13 @@ fn reported(epoch: &ReportedEpoch) -> WireFigures {
 /// How long a peer of another version is shown after its last frame.
 const VERSION_FRESH: Duration = Duration::from_secs(5);
 
+/// The state of a session in words: at the latest publication, and last in the log. Empty before the first.
+#[derive(Debug, Default)]
+struct SessionWords {
+    latest: String,
+    logged: String,
+}
+
 /// A port with an exchange.
 #[derive(Debug)]
 struct WirePort {
@@ -473,8 +480,7 @@ struct WirePort {
     control: Rate,
     /// By segment and direction, the highest count of lost packets.
     lost_max: Vec<u64>,
-    /// The last words about the session in the log.
-    session: Option<String>,
+    session: SessionWords,
     /// Frames of other versions so far, and when the last one was noticed.
     of_other_versions: (u64, Option<Instant>),
     /// Whether the clocks contradicted their claims at the last publication.
@@ -497,18 +503,22 @@ impl WirePort {
         self.exchange.machine.latest() != before
     }
 
-    /// Logs whether the session measures, and if not, what it waits for.
+    /// Logs whether the session measures, and if not, what it waits for once that has lasted an epoch: at the start,
+    /// most of it is over within a second.
     fn log_session(&mut self, wire: &Wire, status: &WireStatus) {
         let words = session_words(wire, status);
-        if self.session.as_ref() != Some(&words) {
+        let SessionWords { latest, logged } = &mut self.session;
+        let is_lasting = *latest == words || status.session == SessionState::Established;
+        if (is_lasting || wire.is_blocked) && *logged != words {
             let port = &self.base.port;
             if wire.is_blocked {
                 tracing::warn!(port, "{words}");
             } else {
                 tracing::info!(port, "{words}");
             }
-            self.session = Some(words);
+            logged.clone_from(&words);
         }
+        *latest = words;
     }
 
     /// Logs that the clocks contradict their claims, or no longer do.

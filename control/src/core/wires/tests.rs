@@ -177,11 +177,11 @@ impl Switch {
         loop {
             self.core.poll();
             self.snapshot();
-            let said = self.core.wires.ports[0].session.as_deref();
-            if said.is_some_and(|said| said.contains(words)) {
+            let logged = &self.core.wires.ports[0].session.logged;
+            if logged.contains(words) {
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(30), "{said:?}");
+            assert!(began.elapsed() < Duration::from_secs(30), "{logged:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -261,6 +261,11 @@ fn two_switches_find_each_other_and_say_so() {
 fn the_log_says_what_a_wire_waits_for() {
     let key = key();
     let mut one = Switch::new(1, key.path());
+    one.snapshot();
+    assert_eq!(
+        one.core.wires.ports[0].session.logged, "",
+        "it may be over in a second"
+    );
     one.poll_until_said("no control frame has arrived yet");
     one.counters.rejected[Rejection::Tag as usize].add(1);
     one.poll_until_said("control frames arrive, but are rejected");
