@@ -34,7 +34,7 @@ if [ -z "${IN_DEMO:-}" ]; then
   own=(unshare --net --mount --pid --fork --kill-child --mount-proc)
   [ "$(id -u)" = 0 ] || own+=(--map-root-user)
   "${own[@]}" true 2>/dev/null ||
-    lacks "The demonstration needs namespaces, and this system gives users none: run \`sudo make demo NAME=$1\`."
+    lacks "The demonstration needs namespaces, and this system gives users none: run \`sudo examples/demo.sh $1\`."
   IN_DEMO=1 setpriv --pdeathsig KILL "${own[@]}" "$examples/demo.sh" "$1" &
   trap 'kill -KILL $!; exit 130' INT TERM HUP
   wait $!
