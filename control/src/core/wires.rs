@@ -503,8 +503,8 @@ impl WirePort {
         self.exchange.machine.latest() != before
     }
 
-    /// Logs whether the session measures, and if not, what it waits for once that has lasted an epoch: at the start,
-    /// most of it is over within a second.
+    /// Logs whether the session measures. If not, logs the reason after it has lasted an epoch, because at the start
+    /// most reasons last less than a second.
     fn log_session(&mut self, wire: &Wire, status: &WireStatus) {
         let words = session_words(wire, status);
         let SessionWords { latest, logged } = &mut self.session;
